@@ -54,6 +54,12 @@ static gy_status find_function(const gy_ps_server *server, const gy_ps_table_opt
                          table->function);
 }
 
+static void release_room(void *arg, void *room)
+{
+    (void)arg;
+    gy_ps_pool_give(room);
+}
+
 static gy_status make_table(gy_ps_server *server, const Gy__Ps__Open *open,
                             const gy_ps_table_options *judged, ps_served **table)
 {
@@ -61,7 +67,9 @@ static gy_status make_table(gy_ps_server *server, const Gy__Ps__Open *open,
                                   .table = *judged,
                                   .part = open->part,
                                   .parts = open->parts,
-                                  .workers = open->workers};
+                                  .workers = open->workers,
+                                  .release = release_room,
+                                  .release_arg = server};
     GY_TRY(find_function(server, judged, &options));
     GY_TRY(GY_GROW("ps.tables", server->tables, server->table_capacity,
                    (size_t)server->table_count + 1));
@@ -177,20 +185,14 @@ static gy_status judge_size(const ps_served *table, uint64_t count, size_t value
 static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
                             const ProtobufCMessage *request, size_t size_bytes, void **room)
 {
-    const gy_ps_server *server = arg;
+    gy_ps_server *server = arg;
     const Gy__Ps__Push *push = (const Gy__Ps__Push *)request;
     ps_served *table = NULL;
     (void)asked;
     GY_TRY(need_table(server, push->table, &table));
     GY_TRY(judge_size(table, push->count, 1, size_bytes));
-    *room = gy_alloc("ps.push", size_bytes);
+    *room = gy_ps_pool_take(&server->pool, size_bytes);
     return *room != NULL ? GY_OK : GY_NOMEM;
-}
-
-static void leave_room(void *arg, void *room)
-{
-    (void)arg;
-    gy_free(room);
 }
 
 /* Rows whose keys, if the table has some, begin `room`. */
@@ -213,7 +215,7 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
     gy_ps_outcome outcome = GY_PS_APPLIED;
     gy__ps__pushed__init(&pushed);
     if (table == NULL || room == NULL) {
-        gy_free(room);
+        gy_ps_pool_give(room);
         return gy_fail(GY_SHAPE, "a push without rows, or to no table");
     }
     bool is_sparse = gy_ps_part_table(table->part)->is_sparse;
@@ -222,7 +224,7 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
     table->received_bytes += asked->beside_bytes;
     if (push->is_put) {
         gy_status status = gy_ps_part_put(table->part, &rows, values);
-        gy_free(room);
+        gy_ps_pool_give(room);
         GY_TRY(status);
     } else {
         GY_TRY(gy_ps_part_push(table->part,
@@ -251,18 +253,19 @@ static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull
     const gy_ps_rows rows = rows_in(table, pull->first, pull->count, pull->room);
     Gy__Ps__Rows answer;
     gy__ps__rows__init(&answer);
-    uint8_t *out = gy_alloc("ps.pull", size);
+    uint8_t *out = gy_ps_pool_take(&server->pool, size);
     gy_status status = out != NULL ? gy_ps_part_pull(table->part, &rows, out, &answer.updates)
                                    : gy_fail(GY_NOMEM, "no memory for %zu bytes of rows", size);
-    gy_free(pull->room);
+    gy_ps_pool_give(pull->room);
     pull->room = NULL;
     if (status < 0) {
-        gy_free(out);
+        gy_ps_pool_give(out);
         gy_rpc_refuse(server->rpc, &pull->asked, status, gy_error_text());
         return;
     }
     table->sent_bytes += size;
-    const gy_rpc_lent lent = {.data = out, .size_bytes = size, .release = gy_free, .arg = out};
+    const gy_rpc_lent lent = {
+        .data = out, .size_bytes = size, .release = gy_ps_pool_give, .arg = out};
     if (gy_rpc_answer_with(server->rpc, &pull->asked, &answer.base, &lent) < 0) {
         gy_warn("table %s: a pull was not answered: %s", table->name, gy_error_text());
     }
@@ -287,13 +290,13 @@ static void release_pulls(gy_ps_server *server, ps_served *table)
 static gy_status admit_pull(void *arg, const gy_rpc_asked *asked,
                             const ProtobufCMessage *request, size_t size_bytes, void **room)
 {
-    const gy_ps_server *server = arg;
+    gy_ps_server *server = arg;
     const Gy__Ps__Pull *pull = (const Gy__Ps__Pull *)request;
     ps_served *table = NULL;
     (void)asked;
     GY_TRY(need_table(server, pull->table, &table));
     GY_TRY(judge_size(table, pull->count, 0, size_bytes));
-    *room = gy_alloc("ps.pull", size_bytes);
+    *room = gy_ps_pool_take(&server->pool, size_bytes);
     return *room != NULL ? GY_OK : GY_NOMEM;
 }
 
@@ -337,7 +340,7 @@ static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
                          table->waiting_count + 1);
     }
     if (status < 0) {
-        gy_free(made.room);
+        gy_ps_pool_give(made.room);
         return status;
     }
     table->waiting[table->waiting_count++] = made;
@@ -352,7 +355,7 @@ static void cancel_pull(void *arg, const gy_rpc_asked *asked)
         for (size_t i = 0; i < table->waiting_count; i++) {
             ps_waiting *at = &table->waiting[i];
             if (at->asked.peer == asked->peer && at->asked.number == asked->number) {
-                gy_free(at->room);
+                gy_ps_pool_give(at->room);
                 *at = table->waiting[--table->waiting_count];
                 /* rpc forgets a cancelled call when it is answered */
                 gy_rpc_refuse(server->rpc, asked, GY_CANCELLED, "cancelled");
@@ -506,7 +509,7 @@ static void set_methods(gy_ps_server *server)
     gy_rpc_method *pull = &server->methods[PS_PULL - GY_RPC_TYPE_FIRST];
     push->admit = admit_push;
     pull->admit = admit_pull;
-    push->leave = pull->leave = leave_room;
+    push->leave = pull->leave = release_room;
     pull->cancel = cancel_pull;
 }
 
@@ -537,12 +540,13 @@ void gy_ps_server_fini(gy_ps_server *server)
     for (uint32_t i = 0; i < server->table_count; i++) {
         ps_served *table = server->tables[i];
         for (size_t k = 0; k < table->waiting_count; k++) {
-            gy_free(table->waiting[k].room);
+            gy_ps_pool_give(table->waiting[k].room);
         }
         gy_free(table->waiting);
         gy_ps_part_free(table->part);
         gy_free(table);
     }
+    gy_ps_pool_fini(&server->pool);
     gy_free((void *)server->tables);
     gy_free(server->members);
     server->tables = NULL;

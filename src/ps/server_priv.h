@@ -30,8 +30,21 @@ typedef struct ps_member {
     uint64_t client;
 } ps_member;
 
+/** Rooms that are free. Zero-initialise. */
+typedef struct ps_pool {
+    union ps_room_head *first;
+    size_t kept_bytes, kept_count;
+} ps_pool;
+
+/** A room of at least so many bytes; NULL: no memory. */
+void *gy_ps_pool_take(ps_pool *pool, size_t size_bytes);
+/** Back to the pool that it was taken from. NULL is fine. */
+void gy_ps_pool_give(void *room);
+void gy_ps_pool_fini(ps_pool *pool);
+
 struct gy_ps_server {
     gy_rpc *rpc;
+    ps_pool pool;
     uint32_t life; /* by chance: tables of another life are not this one's */
     gy_rpc_method methods[PS_METHODS];
     ps_served **tables;

@@ -393,9 +393,12 @@ static void go_on(worker *self)
     if (is_push || self->stage == STAGE_PULL) {
         choose_keys(self);
     }
-    self->pending = at->servers;
-    for (int s = 0; s < at->servers; s++) {
-        put_ask(&self->asks[s]);
+    /* what is said twice counts once */
+    bool is_sure = self->stage == STAGE_PUSH || self->stage == STAGE_CLOCK;
+    int times = is_sure && below(at, 8) == 0 ? 2 : 1;
+    self->pending = at->servers * times;
+    for (int i = 0; i < at->servers * times; i++) {
+        put_ask(&self->asks[i % at->servers]);
     }
 }
 
@@ -785,7 +788,7 @@ GY_TEST(planted_bugs_are_found)
     static const char *const names[] = {GY_PS_PLANT_LIST(GY_X)};
 #undef GY_X
     gy_log_set_level(GY_LOG_ERROR);
-    assert_int_equal(hunt_all(tell_planted, names, GY_PS_PLANTS, gy_test_seed(), 2000), 0);
+    assert_int_equal(hunt_all(tell_planted, names, GY_PS_PLANTS, gy_test_seed(), 6000), 0);
 }
 
 GY_TEST_MAIN(NULL, NULL)

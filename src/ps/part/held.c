@@ -4,12 +4,23 @@
 
 #include <string.h>
 
-void gy_ps_held_free(ps_held *held)
+void gy_ps_room_release(const gy_ps_part *part, void *room)
 {
-    if (held != NULL) {
-        gy_free(held->room);
-        gy_free(held);
+    if (room != NULL && part->options.release != NULL) {
+        part->options.release(part->options.release_arg, room);
+    } else {
+        gy_free(room);
     }
+}
+
+void gy_ps_held_free(const gy_ps_part *part, ps_held *held)
+{
+    if (held->is_copy) {
+        gy_free(held->room);
+    } else {
+        gy_ps_room_release(part, held->room);
+    }
+    gy_free(held);
 }
 
 /* Copy borrowed rows, so that they outlive the call. */
@@ -34,6 +45,7 @@ static gy_status keep(const gy_ps_part *part, const gy_ps_gradient *push, ps_hel
     memcpy(room + key_bytes, push->values, value_bytes);
     held->values = room + key_bytes;
     held->room = room;
+    held->is_copy = true;
     return GY_OK;
 }
 
@@ -47,7 +59,7 @@ gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_gradient *push)
     ps_held *made = gy_alloc_zero("ps.held", 1, sizeof(*made));
     gy_status status = made != NULL ? GY_OK : GY_NOMEM;
     if (made == NULL) {
-        gy_free(push->room);
+        gy_ps_room_release(part, push->room);
         return status;
     }
     *made = (ps_held){.worker = push->worker,
@@ -64,7 +76,7 @@ gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_gradient *push)
             part->name, part->held_bytes + made->size_bytes, part->options.held_bytes_max);
     }
     if (status < 0) {
-        gy_ps_held_free(made);
+        gy_ps_held_free(part, made);
         return status;
     }
     part->held_bytes += made->size_bytes;
@@ -183,7 +195,7 @@ static void forget_closed(gy_ps_part *part)
         part->held = gone->next;
         part->dropped += !counts(part, gone);
         part->held_bytes -= gone->size_bytes;
-        gy_ps_held_free(gone);
+        gy_ps_held_free(part, gone);
     }
 }
 

@@ -59,7 +59,7 @@ void gy_ps_part_free(gy_ps_part *part)
     while (part->held != NULL) {
         ps_held *gone = part->held;
         part->held = gone->next;
-        gy_ps_held_free(gone);
+        gy_ps_held_free(part, gone);
     }
     gy_ps_rows_fini(&part->rows);
     gy_free(part->clocks.workers);
@@ -311,7 +311,7 @@ gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_gradient *push, gy_ps_ou
     if (status == GY_OK && push->number <= row->number && !GY_PS_PLANTED(NUMBER_FORGOTTEN)) {
         part->duplicates++;
         *outcome = GY_PS_DUPLICATE;
-        gy_free(push->room);
+        gy_ps_room_release(part, push->room);
         return GY_OK;
     }
     if (status == GY_OK) {
@@ -328,7 +328,7 @@ gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_gradient *push, gy_ps_ou
         if (status == GY_OK && (!is_late || GY_PS_PLANTED(LATE_APPLIED))) {
             status = apply_now(part, push);
         }
-        gy_free(push->room);
+        gy_ps_room_release(part, push->room);
     }
     if (status < 0) {
         part->refused++;

@@ -53,6 +53,9 @@ typedef struct gy_ps_part_options {
     uint32_t workers;        /* how many there are from the start */
     size_t held_bytes_max;   /* of pushes whose clock is not over; 0: 1 GiB */
     gy_ps_function function; /* of GY_PS_FUNCTION */
+    /* takes the rooms of pushes back; NULL: gy_free */
+    void (*release)(void *arg, void *room);
+    void *release_arg;
     void *function_arg;
 } gy_ps_part_options;
 

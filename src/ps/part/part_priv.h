@@ -93,6 +93,7 @@ typedef struct ps_held {
     gy_ps_rows rows;
     const void *values;
     void *room;
+    bool is_copy; /* the room is the part's own */
     size_t size_bytes;
 } ps_held;
 
@@ -119,6 +120,8 @@ GY_MUST_CHECK gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_gradient *p
 /** The clock is over: sum its pushes in the order of workers, and apply the sum; those of
  * workers that have not made the clock are dropped. GY_NOMEM: nothing was done */
 GY_MUST_CHECK gy_status gy_ps_held_close(gy_ps_part *part);
-void gy_ps_held_free(ps_held *held);
+void gy_ps_held_free(const gy_ps_part *part, ps_held *held);
+/** Give back the room of a push; NULL is fine. */
+void gy_ps_room_release(const gy_ps_part *part, void *room);
 
 #endif
