@@ -333,6 +333,9 @@ gy_status gy_rpc_serve_call(rpc_peer *peer, const gy_rpc_method *method,
     size_t beside = (size_t)envelope->beside_bytes;
     rpc_asked *asked = asked_of(peer, number);
     bool is_again = is_read(method) && !GY_PLANTED(READ_FORGOTTEN);
+    if (number == 0) {
+        return gy_fail(GY_FORMAT, "a call without a number");
+    }
     if (asked != NULL && asked->state != ASKED_RUNS) {
         gy_rpc_coming_skip(peer->link, beside);
         if (!is_read(method)) { /* otherwise its answer is on its way already */
