@@ -3,6 +3,7 @@
 
 #include "tensor/tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -277,6 +278,10 @@ static gy_status judge(gy_ps_part *part, const gy_ps_gradient *push, const ps_wo
                        "table %s: a push of clock %llu of worker %u, which is at %llu",
                        part->name, (unsigned long long)push->clock, push->worker,
                        (unsigned long long)row->clock);
+    }
+    if (!(push->rate >= 0 && push->rate < INFINITY)) {
+        return gy_fail(GY_NUMERIC, "table %s: a push at rate %g: expected 0 or above",
+                       part->name, push->rate);
     }
     GY_TRY(GY_PS_PLANTED(ROWS_UNJUDGED) ? GY_OK : judge_rows(part, &push->rows));
     return judge_values(part, &push->rows, push->values);

@@ -376,6 +376,9 @@ static void push_wrong(story *at, gy_ps_gradient *push, uint64_t *keys, double *
         } else {
             values[push->rows.count * at->oracle.table.width - 1] = bad;
         }
+    } else if (kind == 1 && below(at, 2) == 0) {
+        wanted = GY_NUMERIC;
+        push->rate = below(at, 2) == 0 ? NAN : -1;
     } else if (kind == 1) {
         wanted = GY_STATE;
         push->clock++;
