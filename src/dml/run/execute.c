@@ -307,15 +307,16 @@ static gy_status give_results(frame *f, const gy_dml_builtin *builtin, gy_dml_va
     return status;
 }
 
-static gy_status call_builtin(frame *f, const gy_dml_instruction *at)
+enum { FEW = 24 }; /* arguments that lie on the stack, of which calls nest */
+
+/* The arguments of a call, borrowed, and the names of the further ones. */
+static gy_status take_arguments(frame *f, const gy_dml_instruction *at, int parameters,
+                                gy_dml_value *args, const char **names)
 {
     const int32_t *operands = f->function->operands + at->a;
-    const gy_dml_builtin *builtin = &gy_dml_builtins[operands[0]];
-    const int count = operands[1], parameters = gy_dml_builtin_parameters(builtin);
-    gy_dml_value args[256], results[GY_DML_RESULTS_MAX] = {{.kind = GY_DML_IS_NOTHING}};
-    const char *names[256];
-    for (int i = 0; i < count; i++) {
-        const int32_t operand = operands[2 + i];
+    const int count = operands[1];
+    for (int i = 0; i < GY_MAX(count, parameters); i++) {
+        const int32_t operand = i < count ? operands[2 + i] : GY_DML_ABSENT;
         args[i] = GY_DML_NONE;
         names[i] = NULL;
         if (operand != GY_DML_ABSENT) {
@@ -327,9 +328,32 @@ static gy_status call_builtin(frame *f, const gy_dml_instruction *at)
             names[i] = name->kind == GY_DML_IS_TEXT ? name->text->data : NULL;
         }
     }
-    for (int i = count; i < parameters; i++) {
-        args[i] = GY_DML_NONE;
+    return GY_OK;
+}
+
+/* Drop the arguments that nobody reads again, unless a result took their slot. */
+static void release_arguments(frame *f, const int32_t *operands)
+{
+    const int count = operands[1], wanted = operands[2 + count];
+    for (int i = 0; i < count; i++) {
+        bool is_result = false;
+        for (int k = 0; k < wanted; k++) {
+            is_result = is_result || operands[3 + count + k] == operands[2 + i];
+        }
+        if (!is_result) {
+            release(f, operands[2 + i]);
+        }
     }
+}
+
+static gy_status run_builtin(frame *f, const gy_dml_instruction *at, gy_dml_value *args,
+                             const char **names)
+{
+    const int32_t *operands = f->function->operands + at->a;
+    const gy_dml_builtin *builtin = &gy_dml_builtins[operands[0]];
+    const int count = operands[1];
+    gy_dml_value results[GY_DML_RESULTS_MAX] = {{.kind = GY_DML_IS_NOTHING}};
+    GY_TRY(take_arguments(f, at, gy_dml_builtin_parameters(builtin), args, names));
     gy_dml_call call = {.state = &f->script->state,
                         .builtin = builtin,
                         .args = args,
@@ -345,17 +369,26 @@ static gy_status call_builtin(frame *f, const gy_dml_instruction *at)
     for (int i = 0; i < GY_DML_RESULTS_MAX; i++) {
         gy_dml_drop(&results[i]);
     }
-    for (int i = 0; i < count && status == GY_OK; i++) {
-        if (operands[2 + i] >= f->variables && status == GY_OK) {
-            bool is_result = false;
-            for (int k = 0; k < call.wanted; k++) {
-                is_result = is_result || operands[3 + count + k] == operands[2 + i];
-            }
-            if (!is_result) {
-                release(f, operands[2 + i]);
-            }
-        }
+    if (status == GY_OK) {
+        release_arguments(f, operands);
     }
+    return status;
+}
+
+static __attribute__((noinline)) gy_status call_builtin(frame *f, const gy_dml_instruction *at)
+{
+    gy_dml_value few_args[FEW], *args = few_args;
+    const char *few_names[FEW], **names = few_names;
+    const int count = f->function->operands[at->a + 1];
+    if (count <= FEW) {
+        return run_builtin(f, at, args, names);
+    }
+    args = gy_alloc("dml.arguments", (size_t)count * sizeof(*args));
+    names = gy_alloc("dml.arguments", (size_t)count * sizeof(*names));
+    const gy_status status =
+        args != NULL && names != NULL ? run_builtin(f, at, args, names) : GY_NOMEM;
+    gy_free(args);
+    gy_free(names);
     return status;
 }
 

@@ -158,9 +158,9 @@ gy_status gy_dml_lower_bounds(gy_dml_lowering *in, const gy_dml_node *node, int3
     const gy_dml_node *ranges[2] = {node->a, node->b};
     for (int k = 0; k < 2; k++) {
         if (ranges[k] != NULL) {
-            GY_TRY(gy_dml_lower_expression(in, ranges[k]->a, -1, &bounds[2 * k]));
+            GY_TRY(gy_dml_lower_expression(in, ranges[k]->a, -1, &bounds[k + k]));
             if (ranges[k]->b != NULL) {
-                GY_TRY(gy_dml_lower_expression(in, ranges[k]->b, -1, &bounds[2 * k + 1]));
+                GY_TRY(gy_dml_lower_expression(in, ranges[k]->b, -1, &bounds[k + k + 1]));
             }
         }
     }

@@ -7,7 +7,7 @@
 #include "dml/run/run.h"
 #include "dml/syntax/syntax.h"
 
-enum { GY_DML_CALLS_MAX = 4000, GY_DML_UNITS_MAX = 1000 };
+enum { GY_DML_CALLS_MAX = 2000, GY_DML_UNITS_MAX = 1000 };
 
 /** An operand: >= 0 a slot, < 0 the constant ~operand, GY_DML_ABSENT none. */
 enum { GY_DML_ABSENT = INT32_MIN };

@@ -109,6 +109,8 @@ void gy_dml_script_close(gy_dml_script *script)
     gy_free(script);
 }
 
+enum { EVAL_CALLS = 4 }; /* calls that one by name counts for: it takes more of the stack */
+
 static gy_dml_script *script_of(gy_dml_state *state)
 {
     return (gy_dml_script *)(void *)((char *)state - offsetof(gy_dml_script, state));
@@ -144,7 +146,7 @@ static gy_status eval_function(gy_dml_script *script, gy_dml_function *function,
                                const gy_dml_list *args, gy_dml_value *result)
 {
     size_t base = 0;
-    if (script->call_depth >= GY_DML_CALLS_MAX) {
+    if (script->call_depth + EVAL_CALLS > GY_DML_CALLS_MAX) {
         return gy_fail(GY_LIMIT, "eval: calls are nested deeper than %d", GY_DML_CALLS_MAX);
     }
     GY_TRY(gy_dml_lower(script, function));
@@ -158,9 +160,9 @@ static gy_status eval_function(gy_dml_script *script, gy_dml_function *function,
                              node->text);
         }
     }
-    script->call_depth++;
+    script->call_depth += EVAL_CALLS;
     status = status == GY_OK ? gy_dml_execute(script, function, base) : status;
-    script->call_depth--;
+    script->call_depth -= EVAL_CALLS;
     gy_dml_list *results = NULL;
     status = status == GY_OK ? gy_dml_list_new(&results) : status;
     for (int i = 0; i < function->result_count && status == GY_OK; i++) {

@@ -171,6 +171,8 @@ static const struct {
     {"x = \"a\" * 2", "a.dml:1:9: ", "strings have no arithmetic", ""},
     {"f = function(int x) return (int y) { y = f(x) }\nz = f(1)",
      "a.dml:1:42: ", "endless recursion", ""},
+    {"f = function(int x) return (int y) { y = eval(\"f\", x) }\nz = eval(\"f\", 1)",
+     "a.dml:1:42: ", "eval: calls are nested deeper", ""},
     {"f = function(int x) return (int y) { z = x }\nq = f(1)",
      "a.dml:2:5: ", "without a value for its result y", ""},
     {"f = function(int x) return (int y) { y = x }\nq = f()",
