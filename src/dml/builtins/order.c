@@ -242,6 +242,7 @@ gy_status gy_dml_run_quantile(gy_dml_call *call)
     gy_dml_matrix_drop(p);
     gy_free(cells);
     GY_TRY(status);
+    GY_ASSERT(out != NULL);
     if (call->args[last].kind == GY_DML_IS_MATRIX) {
         return gy_dml_give(call, out);
     }

@@ -84,7 +84,10 @@ static char escaped(char c)
 {
     static const char from[] = "btnfr", to[] = "\b\t\n\f\r";
     const char *at = strchr(from, c);
-    return at != NULL && c != '\0' ? to[at - from] : c;
+    if (at == NULL || c == '\0') {
+        return c;
+    }
+    return to[at - from];
 }
 
 gy_status gy_dml_need_string(gy_dml_parser *p, const char *what, const char **text)
@@ -108,7 +111,11 @@ gy_status gy_dml_need_string(gy_dml_parser *p, const char *what, const char **te
         if (c == '\0') {
             return gy_dml_refuse(p->source, i, GY_FORMAT, "", "a text has no NUL bytes");
         }
-        *out++ = c == '\\' ? escaped(p->source->text[++i]) : c;
+        if (c == '\\') {
+            *out++ = escaped(p->source->text[++i]);
+        } else {
+            *out++ = c;
+        }
     }
     p->at++;
     return GY_OK;
