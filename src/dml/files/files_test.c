@@ -159,7 +159,7 @@ static void test_parts_and_scalars(void **state)
     mkdir(path, 0777);
     put("parts/part-1", "3,4");
     put("parts/part-0", "1,2");
-    put("parts/_SUCCESS", "");
+    put("parts/_SUCCESS", "7,7\n");
     put("parts/.hidden", "9");
     assert_int_equal(gy_dml_file_read(path, &meta, &value), GY_OK);
     assert_int_equal(value.matrix->rows, 2);
