@@ -472,9 +472,23 @@ static void embedding(int64_t rows, int64_t words, int64_t width)
     add(&back);
 }
 
+/* The products of a layer with its bias, and their gradients. */
+static void gpt_product(int64_t rows, int64_t inputs, int64_t outputs)
+{
+    const gy_view x = value(SIZES(rows, inputs)), w = value(SIZES(inputs, outputs));
+    const gy_view y = dense(x, w, value(SIZES(outputs)), false);
+    (void)dense_input_gradient(y, w);
+    (void)dense_filter_gradient(x, y);
+    (void)column_sums(y);
+}
+
 static void make_gpt(int64_t batch)
 {
     const int64_t rows = batch * 128, width = 256;
+    gpt_product(rows, width, 3 * width);
+    gpt_product(rows, width, width);
+    gpt_product(rows, width, 4 * width);
+    gpt_product(rows, 4 * width, width);
     attention(batch, true);
     attention(batch, false);
     item copy = new_item("a copy, for comparison", &gy_ops_row_broadcast_to, 1, 1);

@@ -11,13 +11,21 @@ import statistics
 import subprocess
 import sys
 
-CASES = [("mlp", 64, 0.75), ("mlp", 256, 0.85), ("mlp", 1024, 0.93), ("lenet", 64, 0.65), ("lenet", 256, 0.65)]
+CASES = [("mlp", 64, 0.75), ("mlp", 256, 0.85), ("mlp", 1024, 0.93), ("lenet", 64, 0.65), ("lenet", 256, 0.65),
+         ("gpt", 8, 0.85)]
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "1000000000",
          "MALLOC_TOP_PAD_": "268435456", "OMP_NUM_THREADS": "1"}
 
 
 def flops(model, batch):
-    """Multiply-adds of forward, input gradient (not of the first layer) and weight gradient, times two."""
+    """Multiply-adds of forward, input gradient (not of the first layer) and weight gradient, times two.
+
+    Of a GPT's attention the half that a causal mask leaves: two products forward, five back.
+    """
+    if model == "gpt":
+        layers, width, length, vocabulary = 4, 256, 128, 1024
+        products = batch * length * (12 * layers * width * width + vocabulary * width)
+        return 2 * (3 * products + 7 * layers * batch * length * length * width / 2)
     if model == "mlp":
         layers = [784 * 512, 512 * 512, 512 * 10]
     else:

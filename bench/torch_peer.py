@@ -1,8 +1,9 @@
 """The PyTorch side of the training-step benchmark: one model, one batch size, one thread.
 
-Usage: torch_peer.py mlp|lenet BATCH [compile] [nodropout]. Reads a number of steps per line from standard
+Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout]. Reads a number of steps per line from standard
 input, runs them, answers "CPU_SECONDS LOSS". Data and first weights follow formulas that the other side
-uses as well, so that losses can be compared.
+uses as well, so that losses can be compared. A GPT runs as it is written or compiled,
+whichever is faster here.
 """
 import sys
 import time
@@ -13,6 +14,7 @@ import torch
 MODEL, BATCH, FLAGS = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 torch.set_num_threads(1)
 torch.manual_seed(1)
+LENGTH, VOCABULARY = 128, 1024
 
 
 def mlp():
@@ -44,6 +46,77 @@ def set_weights(model):
             else:
                 weight.copy_(torch.from_numpy(values.reshape(weight.shape).astype(numpy.float32)))
             layer.bias.zero_()
+
+
+class Block(torch.nn.Module):
+    """One layer of GPT-2 whose columns of query, key and value stand head by head."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.projection = torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, h):
+        batch, length, width = h.shape
+        parts = self.qkv(self.norm1(h)).view(batch, length, self.heads, 3, width // self.heads)
+        q, k, v = (part.transpose(1, 2) for part in parts.unbind(3))
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        h = h + self.projection(mixed.transpose(1, 2).reshape(batch, length, width))
+        return h + self.down(torch.nn.functional.gelu(self.up(self.norm2(h))))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, layers=4, width=256, heads=4):
+        super().__init__()
+        self.embedding = torch.nn.Parameter(torch.empty(VOCABULARY, width))
+        self.positions = torch.nn.Parameter(torch.empty(LENGTH, width))
+        self.blocks = torch.nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm = torch.nn.LayerNorm(width)
+
+    def forward(self, x):
+        h = torch.nn.functional.embedding(x, self.embedding) + self.positions
+        return torch.nn.functional.linear(self.norm(self.blocks(h)), self.embedding)
+
+
+def set_matrices(model):
+    """Matrices (inputs first): 0.04 (frac(j 2654435761 / 2^32) - 1/2); biases 0, gains 1."""
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.dim() == 2:
+                turns = numpy.arange(value.numel(), dtype=numpy.uint64) * 2654435761 % 2**32 / 2.0**32
+                values = (0.04 * (turns - 0.5)).astype(numpy.float32)
+                linear = "." in name
+                shape = value.shape[::-1] if linear else value.shape
+                matrix = torch.from_numpy(values.reshape(tuple(shape)))
+                value.copy_(matrix.T if linear else matrix)
+            else:
+                value.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+
+
+def build_gpt(compiled):
+    model = Gpt()
+    set_matrices(model)
+    tokens = torch.arange(BATCH * LENGTH + 1) * 7919 % VOCABULARY
+    x, labels = tokens[:-1].view(BATCH, LENGTH), tokens[1:]
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    model.train()
+
+    def forward():
+        return torch.nn.functional.cross_entropy(model(x).view(-1, VOCABULARY), labels)
+
+    loss_of = torch.compile(forward) if compiled else forward
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
 
 
 def build(channels_last):
@@ -79,18 +152,28 @@ def seconds_of(step, count):
     return time.process_time() - begun, float(loss.detach())
 
 
-def main():
-    # The faster of the two memory formats is the peer.
-    layout = False
-    if MODEL == "lenet":
-        trials = {}
-        for last in (False, True):
-            trial = build(last)
+def fastest(makers):
+    """Of several ways to write the same step the name and a new one of the fastest."""
+    trials = {}
+    for name, maker in makers.items():
+        try:
+            trial = maker()
             seconds_of(trial, 2)
-            trials[last] = seconds_of(trial, 4)[0]
-        layout = trials[True] < trials[False]
-    step = build(layout)
-    print("ready", torch.__version__, "channels_last" if layout else "contiguous", flush=True)
+            trials[name] = min(seconds_of(trial, 2)[0] for _ in range(4))
+        except Exception as failure:  # a compiler that is not there
+            print(f"{name}: {failure}", file=sys.stderr)
+    best = min(trials, key=trials.get)
+    return best, makers[best]()
+
+
+def main():
+    if MODEL == "gpt":
+        way, step = fastest({"plain": lambda: build_gpt(False), "compiled": lambda: build_gpt(True)})
+    elif MODEL == "lenet":
+        way, step = fastest({"contiguous": lambda: build(False), "channels_last": lambda: build(True)})
+    else:
+        way, step = "contiguous", build(False)
+    print("ready", torch.__version__, way, flush=True)
     for line in sys.stdin:
         print(*seconds_of(step, int(line)), flush=True)
 
