@@ -203,6 +203,21 @@ const gy_kernel gy_kernel_cross_entropy = {
     .run = cross_entropy_run,
 };
 
+/* Of an infinite share no two infinities may be subtracted: (p - 1) share is the slope. */
+static void loss_gradient_row_f32(const float *x, float *to, int64_t count, int64_t label,
+                                  double share)
+{
+    const bool is_finite = isfinite(share);
+    gy_tiles()->softmax(x, to, count, is_finite ? share : 1);
+    if (is_finite) {
+        to[label] -= (float)share;
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = (to[i] - (i == label ? 1.0F : 0.0F)) * (float)share;
+    }
+}
+
 static void loss_gradient_rows(void *arg, int64_t begin, int64_t end)
 {
     const row_call *r = arg;
@@ -212,17 +227,15 @@ static void loss_gradient_rows(void *arg, int64_t begin, int64_t end)
         int64_t at = row * r->columns, label = label_at(r->call, row);
         if (dy->dtype == GY_F32) {
             float *to = (float *)r->call->outputs[0].data + at;
-            gy_tiles()->softmax((const float *)r->call->inputs[0].data + at, to, r->columns,
-                                share);
-            to[label] -= (float)share;
+            loss_gradient_row_f32((const float *)r->call->inputs[0].data + at, to, r->columns,
+                                  label, share);
         } else {
             const double *x = (const double *)r->call->inputs[0].data + at;
             double *to = (double *)r->call->outputs[0].data + at;
             double maximum = 0, sum = line_f64(x, r->columns, &maximum);
             for (int64_t i = 0; i < r->columns; i++) {
-                to[i] = exp(x[i] - maximum) / sum * share;
+                to[i] = (exp(x[i] - maximum) / sum - (i == label ? 1 : 0)) * share;
             }
-            to[label] -= share;
         }
     }
 }
