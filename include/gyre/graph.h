@@ -259,6 +259,9 @@ typedef struct gy_attention_options {
  */
 GY_API gy_node gy_op_attention(gy_node q, gy_node k, gy_node v,
                                const gy_attention_options *options);
+/** The same with q, k and v in one value (B,T,H,3,d), as one product of weights makes them:
+ * nothing is copied apart. */
+GY_API gy_node gy_op_attention_packed(gy_node qkv, const gy_attention_options *options);
 
 /** Each element is 0 with probability `rate`, else it is scaled by 1 / (1 - rate). Drawn anew
  * each run, from the session's seed and step. For training: leave it out of the nodes that are

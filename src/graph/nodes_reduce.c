@@ -136,18 +136,32 @@ gy_node gy_op_one_hot(gy_node labels, int64_t classes, int dim, gy_dtype dtype)
     return gy_node_apply(&gy_ops_row_one_hot, &attributes, &labels, 1);
 }
 
-gy_node gy_op_attention(gy_node q, gy_node k, gy_node v, const gy_attention_options *options)
+static gy_node apply_attention(const gy_op *row, const gy_node *inputs, int count,
+                               const gy_attention_options *options)
 {
+    GY_ASSERT(count == row->input_count);
+    GY_ASSERT(row->output_count == 2 && inputs[0].graph != NULL);
     gy_attention_options known;
     gy_status status = gy_options_take(gy_attention_options, &known, options);
     if (status < 0) {
-        gy_graph_fail(q.graph, status, "attention");
-        return gy_node_failed(q.graph);
+        gy_graph_fail(inputs[0].graph, status, "attention");
+        return gy_node_failed(inputs[0].graph);
     }
     gy_attributes attributes = no_attributes();
     attributes.attention.is_causal = known.is_causal;
     attributes.attention.scale = known.scale;
-    return gy_node_apply(&gy_ops_row_attention, &attributes, (gy_node[]){q, k, v}, 3);
+    GY_ASSERT(row == &gy_ops_row_attention || row == &gy_ops_row_attention_packed);
+    return gy_node_apply(row, &attributes, inputs, count);
+}
+
+gy_node gy_op_attention(gy_node q, gy_node k, gy_node v, const gy_attention_options *options)
+{
+    return apply_attention(&gy_ops_row_attention, (gy_node[]){q, k, v}, 3, options);
+}
+
+gy_node gy_op_attention_packed(gy_node qkv, const gy_attention_options *options)
+{
+    return apply_attention(&gy_ops_row_attention_packed, &qkv, 1, options);
 }
 
 /* ---- windows of images ---- */

@@ -21,6 +21,8 @@ static const char *const inner[] = {"identity",
                                     "average_pool_gradient",
                                     "cross_entropy_gradient",
                                     "attention_gradient",
+                                    "attention_packed_gradient",
+                                    "gelu_slope",
                                     "pick_gradient",
                                     "layer_norm_gradient",
                                     "matmul_over_rows",
@@ -86,6 +88,7 @@ GY_TEST(every_row_that_a_user_can_want_is_public)
     gy_node p = gy_graph_parameter(g, "p", GY_F32, square, 2, gy_init_zeros());
     gy_node labels = gy_graph_input(g, "l", GY_I32, (int64_t[]){4}, 1);
     gy_node image = gy_graph_input(g, "i", GY_F32, images, 4);
+    gy_node qkv = gy_graph_input(g, "qkv", GY_F32, (int64_t[]){2, 4, 2, 3, 4}, 5);
     gy_node filters = gy_graph_input(g, "f", GY_F32, (int64_t[]){5, 3, 2, 2}, 4);
     gy_node four = gy_graph_fill(g, GY_F32, (int64_t[]){4}, 1, 1);
     const gy_window_options two = {.window = {2, 2}};
@@ -113,6 +116,7 @@ GY_TEST(every_row_that_a_user_can_want_is_public)
     (void)gy_op_pick(x, labels, -1);
     (void)gy_op_find(x, four, 0);
     (void)gy_op_attention(image, image, image, NULL);
+    (void)gy_op_attention_packed(qkv, NULL);
     (void)gy_op_average_pool(gy_op_max_pool(image, &two), &two);
     (void)gy_op_layer_norm(x, four, four, 1, 1e-5);
     (void)gy_op_batch_norm(x, four, four, 1e-5);

@@ -444,6 +444,8 @@ REAL_FORMULA(sqrt, sqrt(v))
 REAL_FORMULA(tanh, tanh(v))
 REAL_FORMULA(sigmoid, v >= 0 ? 1 / (1 + exp(-v)) : exp(v) / (1 + exp(v)))
 REAL_FORMULA(gelu, 0.5 * v * (1 + erf(v * sqrt_half)))
+REAL_FORMULA(gelu_slope,
+             0.5 * (1 + erf(v * sqrt_half)) + v * one_over_sqrt_2pi * exp(-v * v / 2))
 REAL_FORMULA(erf, erf(v))
 REAL_FORMULA(sin, sin(v))
 REAL_FORMULA(cos, cos(v))
@@ -508,14 +510,11 @@ static gy_value bell(const slopes *s, double factor)
     return gy_build1(s->builder, &gy_ops_row_exp, scaled(s, square, -factor));
 }
 
-/* Phi(x) + x phi(x) */
-static gy_value gelu_slope(const slopes *s)
+/* phi(x) (2 - x^2), the derivative of Phi(x) + x phi(x) */
+static gy_value gelu_bend(const slopes *s)
 {
-    gy_value half = gy_build_scalar_like(s->builder, s->x, 0.5);
-    gy_value erf_value = gy_build1(s->builder, &gy_ops_row_erf, scaled(s, s->x, sqrt_half));
-    gy_value below = gy_build2(s->builder, &gy_ops_row_add, scaled(s, erf_value, 0.5), half);
     gy_value density = scaled(s, bell(s, 0.5), one_over_sqrt_2pi);
-    return gy_build2(s->builder, &gy_ops_row_add, below, mul(s, s->x, density));
+    return mul(s, density, rest(s, 2, gy_build1(s->builder, &gy_ops_row_square, s->x)));
 }
 
 GRADIENT(neg, gy_build1(s->builder, &gy_ops_row_neg, s->dy))
@@ -527,7 +526,8 @@ GRADIENT(sqrt, gy_build2(builder, &gy_ops_row_div, scaled(s, s->dy, 0.5), s->y))
 GRADIENT(tanh, mul(s, s->dy, rest(s, 1, gy_build1(builder, &gy_ops_row_square, s->y))))
 GRADIENT(sigmoid, mul(s, s->dy, mul(s, s->y, rest(s, 1, s->y))))
 GRADIENT(relu, where_open(s)) /* 0 at 0; x > 0 exactly where y > 0 */
-GRADIENT(gelu, mul(s, s->dy, gelu_slope(s)))
+GRADIENT(gelu, mul(s, s->dy, gy_build1(builder, &gy_ops_row_gelu_slope, s->x)))
+GRADIENT(gelu_slope, mul(s, s->dy, gelu_bend(s)))
 GRADIENT(erf, mul(s, s->dy, scaled(s, bell(s, 1), two_over_sqrt_pi)))
 GRADIENT(sin, mul(s, s->dy, gy_build1(builder, &gy_ops_row_cos, s->x)))
 GRADIENT(cos, mul(s, s->dy, scaled(s, gy_build1(builder, &gy_ops_row_sin, s->x), -1)))
@@ -587,6 +587,7 @@ UNARY_ROW(tanh, 0, tanh_gradient, gy_placements_elementwise, any_samples);
 UNARY_ROW(sigmoid, 0, sigmoid_gradient, gy_placements_elementwise, any_samples);
 UNARY_ROW(relu, 0, relu_gradient, gy_placements_elementwise, bent_samples);
 UNARY_ROW(gelu, 0, gelu_gradient, gy_placements_elementwise, any_samples);
+UNARY_ROW(gelu_slope, 0, gelu_slope_gradient, gy_placements_elementwise, any_samples);
 UNARY_ROW(erf, 0, erf_gradient, gy_placements_elementwise, any_samples);
 UNARY_ROW(sin, 0, sin_gradient, gy_placements_elementwise, any_samples);
 UNARY_ROW(cos, 0, cos_gradient, gy_placements_elementwise, any_samples);

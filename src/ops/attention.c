@@ -14,6 +14,9 @@
  *     ds    = scale p (dout v' - sum over e of dout out)
  *     dq    = ds k, dk = ds' q
  *
+ * The packed rows take q, k and v as the product that made them leaves them, head by head in
+ * one value (B,T,H,3,d), and give its slope as one: nothing is copied apart and together again.
+ *
  * @source Vaswani et al., "Attention is all you need", 2017; Dao et al., "FlashAttention", 2022
  */
 #include "ops/ops_priv.h"
@@ -145,24 +148,50 @@ typedef struct head {
     int64_t b, h;
 } head;
 
+static bool is_packed(const gy_kernel_call *call)
+{
+    return call->inputs[0].rank == 5;
+}
+
+/* Input number `input` of the row that is not packed. */
+static const gy_view *input_of(const gy_kernel_call *call, int input)
+{
+    return &call->inputs[!is_packed(call) ? input : input < 3 ? 0 : input - 2];
+}
+
+static int64_t width_of(const gy_kernel_call *call, int input)
+{
+    const gy_view *view = input_of(call, input);
+    return view->sizes[view->rank - 1];
+}
+
+/* Element i of a position of q, k or v (`part` 0 to 2), or of a value (B,T,H,…). */
+static gy_ops_index index4(const head *of, const gy_view *view, int part, int64_t position,
+                           int64_t i)
+{
+    return view->rank == 5 ? (gy_ops_index){{of->b, position, of->h, part, i}}
+                           : (gy_ops_index){{of->b, position, of->h, i}};
+}
+
 static double at4(const head *of, int input, int64_t position, int64_t i)
 {
-    const gy_ops_index at = {{of->b, position, of->h, i}};
-    return gy_real_at(&of->call->inputs[input], &at, 4);
+    const gy_view *view = input_of(of->call, input);
+    const gy_ops_index at = index4(of, view, input, position, i);
+    return gy_real_at(view, &at, view->rank);
 }
 
 static void add4(const head *of, int output, int64_t position, int64_t i, double value)
 {
-    const gy_ops_index at = {{of->b, position, of->h, i}};
-    const gy_view *view = &of->call->outputs[output];
-    gy_real_put(view, &at, gy_real_at(view, &at, 4) + value);
+    const gy_view *view = &of->call->outputs[is_packed(of->call) ? 0 : output];
+    const gy_ops_index at = index4(of, view, output, position, i);
+    gy_real_put(view, &at, gy_real_at(view, &at, view->rank) + value);
 }
 
 /* Product over the last dimension of position t of one input and s of another. */
 static double dot(const head *of, int a, int64_t t, int b, int64_t s)
 {
     double sum = 0;
-    for (int64_t i = 0; i < of->call->inputs[a].sizes[3]; i++) {
+    for (int64_t i = 0; i < width_of(of->call, a); i++) {
         sum += at4(of, a, t, i) * at4(of, b, s, i);
     }
     return sum;
@@ -171,18 +200,18 @@ static double dot(const head *of, int a, int64_t t, int b, int64_t s)
 /* How many keys position t of q sees. */
 static int64_t seen(const gy_kernel_call *call, int64_t t)
 {
-    const int64_t queries = call->inputs[0].sizes[1], keys = call->inputs[1].sizes[1];
+    const int64_t queries = input_of(call, 0)->sizes[1], keys = input_of(call, 1)->sizes[1];
     return call->attributes->attention.is_causal ? t + keys - queries + 1 : keys;
 }
 
 static double score(const head *of, int64_t t, int64_t s)
 {
-    return scale_of(of->call->attributes, of->call->inputs[0].sizes[3]) * dot(of, 0, t, 1, s);
+    return scale_of(of->call->attributes, width_of(of->call, 0)) * dot(of, 0, t, 1, s);
 }
 
 static void attend(const head *of, int64_t t)
 {
-    const int64_t count = seen(of->call, t), width = of->call->inputs[2].sizes[3];
+    const int64_t count = seen(of->call, t), width = width_of(of->call, 2);
     double maximum = -INFINITY, sum = 0;
     for (int64_t s = 0; s < count; s++) {
         maximum = fmax(maximum, score(of, t, s));
@@ -206,9 +235,9 @@ static void attend_back(const head *of, int64_t t)
 {
     enum { Q, K, V, OUT, LSE, DOUT };
     const gy_kernel_call *call = of->call;
-    const int64_t d = call->inputs[Q].sizes[3], e = call->inputs[V].sizes[3];
+    const int64_t d = width_of(call, Q), e = width_of(call, V);
     const gy_ops_index at = {{of->b, of->h, t}};
-    const double lse = gy_real_at(&call->inputs[LSE], &at, 3), mean = dot(of, DOUT, t, OUT, t);
+    const double lse = gy_real_at(input_of(call, LSE), &at, 3), mean = dot(of, DOUT, t, OUT, t);
     for (int64_t s = 0; s < seen(call, t); s++) {
         const double p = exp(score(of, t, s) - lse);
         const double ds = scale_of(call->attributes, d) * p * (dot(of, DOUT, t, V, s) - mean);
@@ -242,7 +271,7 @@ static gy_status attention_reference(const gy_kernel_call *call)
 
 static gy_status slope_reference(const gy_kernel_call *call)
 {
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < call->output_count; k++) {
         gy_view_zero(&call->outputs[k]);
     }
     each_query(call, attend_back);
@@ -387,15 +416,16 @@ static gy_status slope_gradient(gy_builder *builder, const gy_applied *node, con
 
 /* ---- placements: batches and heads are independent ---- */
 
-/* Everything cut by batch (`dim` 0) or by heads (2, where lse has dimension 1). */
-static void cut_signature(gy_signatures *made, int dim, int inputs, int outputs)
+/* Everything cut by batch (`dim` 0) or by heads (2; 1 of lse, which alone has rank 3). */
+static void cut_signature(gy_signatures *made, int dim, const gy_type *inputs, int input_count,
+                          const gy_type *outputs, int output_count)
 {
     gy_signature *signature = gy_signatures_add(made);
-    for (int i = 0; i < inputs; i++) {
-        signature->inputs[i] = gy_shard(i == 4 ? dim / 2 : dim);
+    for (int i = 0; i < input_count; i++) {
+        signature->inputs[i] = gy_shard(inputs[i].rank == 3 ? dim / 2 : dim);
     }
-    for (int i = 0; i < outputs; i++) {
-        signature->outputs[i] = gy_shard(inputs == 3 && i == 1 ? dim / 2 : dim);
+    for (int i = 0; i < output_count; i++) {
+        signature->outputs[i] = gy_shard(outputs[i].rank == 3 ? dim / 2 : dim);
     }
 }
 
@@ -404,11 +434,14 @@ static int attention_placements(const gy_attributes *attributes, const gy_type *
                                 gy_signature *signatures)
 {
     (void)attributes;
-    (void)inputs;
-    (void)outputs;
     gy_signatures made = {.list = signatures};
-    cut_signature(&made, 0, input_count, input_count == 3 ? 2 : 3);
-    cut_signature(&made, 2, input_count, input_count == 3 ? 2 : 3);
+    /* Forward out and lse; back the slope of each input, packed of one. */
+    const int output_count = input_count == 3 || input_count == 1 ? 2
+                             : input_count == 6                   ? 3
+                                                                  : 1;
+    for (int dim = 0; dim <= 2; dim += 2) {
+        cut_signature(&made, dim, inputs, input_count, outputs, output_count);
+    }
     return made.count;
 }
 
@@ -466,4 +499,175 @@ const gy_op gy_ops_row_attention_gradient = {
     .placements = attention_placements,
     .reference = slope_reference,
     GY_SAMPLES(slope_samples),
+};
+
+/* ---- packed: q, k and v in one value ---- */
+
+/* The types of q, k and v, each (B,T,H,d). */
+static gy_status packed_types(const char *name, const gy_type *qkv, gy_type parts[3])
+{
+    char text[GY_TYPE_TEXT_BYTES];
+    if (qkv->rank != 5 || qkv->sizes[3] != 3) {
+        return gy_fail(GY_SHAPE, "%s: qkv %s, expected (B,T,H,3,d)", name,
+                       gy_type_text(qkv, text));
+    }
+    for (int k = 0; k < 3; k++) {
+        parts[k] = gy_type_like(qkv);
+        parts[k].rank = 4;
+        parts[k].sizes[3] = qkv->sizes[4];
+        parts[k].sizes[4] = 0;
+    }
+    return GY_OK;
+}
+
+static gy_status packed_infer(const gy_attributes *attributes, const gy_type *inputs,
+                              int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    gy_type parts[3];
+    GY_TRY(gy_need_real("attention_packed", inputs, 0));
+    GY_TRY(packed_types("attention_packed", inputs, parts));
+    return attention_infer(attributes, parts, 3, outputs);
+}
+
+static gy_status packed_slope_infer(const gy_attributes *attributes, const gy_type *inputs,
+                                    int input_count, gy_type *outputs)
+{
+    gy_type all[6], slopes[3];
+    (void)input_count;
+    GY_TRY(gy_need_real("attention_packed_gradient", inputs, 0));
+    GY_TRY(packed_types("attention_packed_gradient", inputs, all));
+    memcpy(all + 3, inputs + 1, 3 * sizeof(gy_type));
+    GY_TRY(slope_infer(attributes, all, 6, slopes));
+    outputs[0] = gy_type_like(&inputs[0]);
+    return GY_OK;
+}
+
+static void packed_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                        const gy_type *outputs, gy_cost *cost)
+{
+    gy_type parts[3];
+    const bool is_forward = input_count == 1;
+    const double d = (double)inputs[0].sizes[4];
+    gy_cost_of(inputs, input_count, &outputs[0], 0, cost);
+    if (packed_types("attention_packed", inputs, parts) == GY_OK) {
+        products_cost(attributes, parts, is_forward ? 4 * d + 4 : 10 * d + 6, cost);
+    }
+}
+
+/* q, k and v (B,T,H,d) of qkv. */
+static void take_apart(gy_builder *builder, gy_value qkv, gy_value parts[3])
+{
+    const gy_type type = *builder->ops->type(builder, qkv);
+    const int64_t sizes[4] = {type.sizes[0], type.sizes[1], type.sizes[2], type.sizes[4]};
+    for (int k = 0; k < 3; k++) {
+        gy_attributes attributes;
+        memset(&attributes, 0, sizeof(attributes));
+        attributes.slice.dim = 3;
+        attributes.slice.begin = k;
+        attributes.slice.end = k + 1;
+        attributes.slice.step = 1;
+        parts[k] = gy_build(builder, &gy_ops_row_slice, &attributes, &qkv, 1);
+        parts[k] = gy_build_reshape(builder, parts[k], sizes, 4);
+    }
+}
+
+static gy_status packed_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
+{
+    gy_value parts[3];
+    take_apart(builder, node->inputs[0], parts);
+    const gy_applied plain = {.attributes = node->attributes,
+                              .inputs = parts,
+                              .input_count = 3,
+                              .outputs = node->outputs};
+    return attention_expand(builder, &plain, outputs);
+}
+
+static gy_status packed_slope_expand(gy_builder *builder, const gy_applied *node,
+                                     gy_value *outputs)
+{
+    gy_value inputs[6], slopes[3];
+    take_apart(builder, node->inputs[0], inputs);
+    memcpy(inputs + 3, node->inputs + 1, 3 * sizeof(gy_value));
+    const gy_applied plain = {.attributes = node->attributes,
+                              .inputs = inputs,
+                              .input_count = 6,
+                              .outputs = node->outputs};
+    GY_TRY(slope_expand(builder, &plain, slopes));
+    for (int k = 0; k < 3; k++) {
+        gy_type type = *builder->ops->type(builder, slopes[k]);
+        const int64_t sizes[5] = {type.sizes[0], type.sizes[1], type.sizes[2], 1,
+                                  type.sizes[3]};
+        slopes[k] = gy_build_reshape(builder, slopes[k], sizes, 5);
+    }
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.axis.dim = 3;
+    outputs[0] = gy_build(builder, &gy_ops_row_concat, &attributes, slopes, 3);
+    return GY_OK;
+}
+
+static gy_status packed_gradient(gy_builder *builder, const gy_applied *node,
+                                 const gy_value *dy, gy_value *dx)
+{
+    if (dy[0].node < 0 || dy[1].node >= 0) {
+        return gy_ops_expanded_gradient(builder, &gy_ops_row_attention_packed, node, dy, dx);
+    }
+    const gy_value inputs[4] = {node->inputs[0], node->outputs[0], node->outputs[1], dy[0]};
+    dx[0] =
+        gy_build(builder, &gy_ops_row_attention_packed_gradient, node->attributes, inputs, 4);
+    return GY_OK;
+}
+
+static gy_status packed_slope_gradient(gy_builder *builder, const gy_applied *node,
+                                       const gy_value *dy, gy_value *dx)
+{
+    return gy_ops_expanded_gradient(builder, &gy_ops_row_attention_packed_gradient, node, dy,
+                                    dx);
+}
+
+static const gy_ops_sample packed_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN(-1, 1, 1, 2, 2, 3, 2)}, .differentiable = 1},
+    {.attributes.attention = {.is_causal = true, .scale = 2},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 2, 3, 1, 3, 2)},
+     .differentiable = 1},
+};
+
+static const gy_ops_sample packed_slope_samples[] = {
+    {.input_count = 4,
+     .inputs = {GY_IN(-1, 1, 1, 2, 2, 3, 2), GY_IN(-1, 1, 1, 2, 2, 2), GY_IN(0, 1, 1, 2, 2),
+                GY_IN(-1, 1, 1, 2, 2, 2)},
+     .differentiable = 15},
+    {.attributes.attention = {.is_causal = true, .scale = 0.7},
+     .input_count = 4,
+     .inputs = {GY_IN(-1, 1, 2, 3, 1, 3, 1), GY_IN(-1, 1, 2, 3, 1, 1), GY_IN(0, 1, 2, 1, 3),
+                GY_IN(-1, 1, 2, 3, 1, 1)},
+     .differentiable = 15},
+};
+
+const gy_op gy_ops_row_attention_packed = {
+    .name = "attention_packed",
+    .input_count = 1,
+    .output_count = 2,
+    .infer = packed_infer,
+    .cost = packed_cost,
+    .gradient = packed_gradient,
+    .expand = packed_expand,
+    .placements = attention_placements,
+    .reference = attention_reference,
+    GY_SAMPLES(packed_samples),
+};
+
+const gy_op gy_ops_row_attention_packed_gradient = {
+    .name = "attention_packed_gradient",
+    .input_count = 4,
+    .output_count = 1,
+    .infer = packed_slope_infer,
+    .cost = packed_cost,
+    .gradient = packed_slope_gradient,
+    .expand = packed_slope_expand,
+    .placements = attention_placements,
+    .reference = slope_reference,
+    GY_SAMPLES(packed_slope_samples),
 };

@@ -122,15 +122,10 @@ static gy_node attention(const gpt *g, gy_node h)
 {
     const int64_t width = g->width, size = g->width / g->heads;
     const int64_t parted[] = {GY_BATCH, g->length, g->heads, 3, size};
-    const int64_t one[] = {GY_BATCH, g->length, g->heads, size};
     gy_node qkv =
         gy_op_reshape(linear(g, "qkv", h, (int64_t[]){width, 3 * width}, 0.02), parted, 5);
-    gy_node parts[3];
-    for (int i = 0; i < 3; i++) {
-        parts[i] = gy_op_reshape(gy_op_slice(qkv, 3, i, i + 1, 1), one, 4);
-    }
-    gy_node mixed = gy_op_attention(parts[0], parts[1], parts[2],
-                                    &GY_OPTIONS(gy_attention_options, .is_causal = true));
+    gy_node mixed =
+        gy_op_attention_packed(qkv, &GY_OPTIONS(gy_attention_options, .is_causal = true));
     mixed = gy_op_reshape(mixed, (int64_t[]){GY_BATCH, g->length, width}, 3);
     return linear(g, "projection", mixed, (int64_t[]){width, width},
                   0.02 / sqrt(2.0 * g->layers));

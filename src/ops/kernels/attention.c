@@ -36,7 +36,7 @@ typedef struct row_functions {
     double (*dot)(const void *a, const void *b, int64_t count);
 } row_functions;
 
-/* q (B,T,H,d), k (B,S,H,d), v (B,S,H,e). */
+/* q (B,T,H,d), k (B,S,H,d), v (B,S,H,e); packed, all three (B,T,H,3,d). */
 typedef struct heads {
     const gy_kernel_call *call;
     const row_functions *row;
@@ -47,7 +47,7 @@ typedef struct heads {
     int64_t columns;                                           /* of a tile: KEYS or S */
     int64_t pieces; /* that run at the same time, each with workspace of its own */
     double scale;
-    bool is_causal;
+    bool is_causal, is_packed, is_forward;
     dnnl_status_t status[MAX_PIECES];
 } heads;
 
@@ -61,15 +61,16 @@ typedef struct tile {
 
 static bool attention_accepts(const gy_kernel_query *query)
 {
-    const gy_view *q = &query->inputs[0], *v = &query->inputs[2];
+    const gy_view *q = &query->inputs[0], *v = &query->inputs[q->rank == 5 ? 0 : 2];
     for (int i = 0; i < query->input_count; i++) {
         if (query->inputs[i].dtype != q->dtype) {
             return false;
         }
     }
-    const int64_t longest = GY_MAX(q->sizes[3], v->sizes[3]) * GY_MAX(q->sizes[2], (int64_t)1);
-    return gy_dtype_is_real(q->dtype) && q->sizes[3] > 0 && v->sizes[3] > 0 &&
-           longest < INT32_MAX;
+    const int64_t d = q->sizes[q->rank - 1], e = v->sizes[v->rank - 1];
+    const int64_t parts = q->rank == 5 ? 3 : 1, count = GY_MAX(q->sizes[2], (int64_t)1);
+    return gy_dtype_is_real(q->dtype) && d > 0 && e > 0 &&
+           GY_MAX(d, e) * count * parts < INT32_MAX;
 }
 
 static int64_t tile_columns(const gy_view *k)
@@ -89,11 +90,21 @@ static size_t tile_bytes(const gy_view *k)
     return (size_t)(QUERIES * tile_columns(k)) * gy_dtype_bytes(k->dtype);
 }
 
+static const gy_view *keys_of(const gy_view *inputs)
+{
+    return &inputs[inputs[0].rank == 5 ? 0 : 1];
+}
+
+static bool is_forward(const gy_op *op)
+{
+    return op == &gy_ops_row_attention || op == &gy_ops_row_attention_packed;
+}
+
 /* One tile forward, two backward. */
 static size_t attention_workspace(const gy_kernel_query *query)
 {
-    const size_t tiles = query->input_count == 3 ? 1 : 2;
-    return tiles * (size_t)piece_count(query) * tile_bytes(&query->inputs[1]);
+    const size_t tiles = is_forward(query->op) ? 1 : 2;
+    return tiles * (size_t)piece_count(query) * tile_bytes(keys_of(query->inputs));
 }
 
 static gy_status attention_prepare(const gy_kernel_query *query, void **state)
@@ -233,13 +244,36 @@ static void multiply(const tile *at, product p, matrix a, matrix b, matrix c)
     }
 }
 
-/* The rows of this head from `position` on, of a value (B,positions,H,width). */
-static matrix rows_of(const tile *at, const gy_view *view, int64_t position)
+enum { Q, K, V, OUT, LSE, DOUT };
+
+/* Input number `input` of the row that is not packed. */
+static const gy_view *input_of(const tile *at, int input)
+{
+    const bool is_packed = at->all->is_packed;
+    return &at->all->call->inputs[!is_packed ? input : input < OUT ? 0 : input - V];
+}
+
+/* The rows of this head from `position` on, of a value (B,positions,H,width), or of part Q, K
+   or V of one that is packed. */
+static matrix rows_of(const tile *at, const gy_view *view, int part, int64_t position)
 {
     const int64_t *sizes = view->sizes;
-    const int64_t offset = ((at->b * sizes[1] + position) * sizes[2] + at->h) * sizes[3];
-    return (matrix){(char *)view->data + (size_t)offset * at->all->item, sizes[2] * sizes[3],
-                    false};
+    const int64_t parts = view->rank == 5 ? 3 : 1, width = sizes[view->rank - 1];
+    const int64_t row = (at->b * sizes[1] + position) * sizes[2] + at->h;
+    const int64_t offset = (row * parts + (parts == 3 ? part : 0)) * width;
+    return (matrix){(char *)view->data + (size_t)offset * at->all->item,
+                    sizes[2] * parts * width, false};
+}
+
+static matrix input_rows(const tile *at, int input, int64_t position)
+{
+    return rows_of(at, input_of(at, input), input, position);
+}
+
+static matrix slope_rows(const tile *at, int input, int64_t position)
+{
+    return rows_of(at, &at->all->call->outputs[at->all->is_packed ? 0 : input], input,
+                   position);
 }
 
 static matrix turned(matrix m)
@@ -277,10 +311,9 @@ static int64_t clear_unseen(const tile *at, matrix scores, int64_t row)
 /* scores (rows,columns) = scale q k' */
 static matrix make_scores(const tile *at)
 {
-    const gy_view *in = at->all->call->inputs;
     const matrix scores = scores_of(at, at->first);
     multiply(at, (product){at->rows, at->columns, at->all->width, at->all->scale, 0},
-             rows_of(at, &in[0], at->t), turned(rows_of(at, &in[1], at->s)), scores);
+             input_rows(at, Q, at->t), turned(input_rows(at, K, at->s)), scores);
     return scores;
 }
 
@@ -330,8 +363,7 @@ static bool is_finite(gy_dtype dtype, const void *x, int64_t count)
 static void attend(tile *at)
 {
     const heads *all = at->all;
-    const gy_view *in = all->call->inputs;
-    const matrix out = rows_of(at, &all->call->outputs[0], at->t);
+    const matrix out = rows_of(at, &all->call->outputs[0], 0, at->t);
     const int64_t visible = seen(all, at->t + at->rows - 1);
     double maxima[QUERIES], sums[QUERIES];
     for (int64_t r = 0; r < at->rows; r++) {
@@ -343,7 +375,7 @@ static void attend(tile *at)
         const matrix scores = make_scores(at);
         take_powers(at, scores, out, maxima, sums);
         multiply(at, (product){at->rows, all->value_width, at->columns, 1, at->s > 0}, scores,
-                 rows_of(at, &in[2], at->s), out);
+                 input_rows(at, V, at->s), out);
     }
     for (int64_t r = 0; r < at->rows; r++) {
         all->row->scale(row_of(at, out, r), 1 / sums[r], all->value_width);
@@ -357,15 +389,12 @@ static void attend(tile *at)
 static bool has_clean_rows(const tile *at)
 {
     const gy_view *out = &at->all->call->outputs[0];
-    return is_finite(out->dtype, rows_of(at, out, at->t).data, at->all->value_width);
+    return is_finite(out->dtype, rows_of(at, out, 0, at->t).data, at->all->value_width);
 }
-
-enum { Q, K, V, OUT, LSE, DOUT };
 
 static void take_means(tile *at)
 {
-    const gy_view *in = at->all->call->inputs;
-    const matrix out = rows_of(at, &in[OUT], at->t), dout = rows_of(at, &in[DOUT], at->t);
+    const matrix out = input_rows(at, OUT, at->t), dout = input_rows(at, DOUT, at->t);
     for (int64_t r = 0; r < at->rows; r++) {
         at->means[r] =
             at->all->row->dot(row_of(at, dout, r), row_of(at, out, r), at->all->value_width);
@@ -376,7 +405,7 @@ static void take_means(tile *at)
  * of the tile; one in a row of q or dout, of which later keys must not be told, in its own. */
 static bool has_clean_keys(const tile *at)
 {
-    const gy_view *lse = &at->all->call->inputs[LSE];
+    const gy_view *lse = input_of(at, LSE);
     const int64_t begin = (at->b * at->all->count + at->h) * at->all->queries + at->t;
     return is_finite(GY_F64, at->means, at->rows) &&
            is_finite(lse->dtype, (const char *)lse->data + (size_t)begin * at->all->item,
@@ -386,9 +415,9 @@ static bool has_clean_keys(const tile *at)
 static void attend_back(tile *at)
 {
     const heads *all = at->all;
-    const gy_view *in = all->call->inputs, *to = all->call->outputs;
-    const matrix q = rows_of(at, &in[Q], at->t), dout = rows_of(at, &in[DOUT], at->t);
-    const matrix dq = rows_of(at, &to[Q], at->t);
+    const gy_view *lses = input_of(at, LSE);
+    const matrix q = input_rows(at, Q, at->t), dout = input_rows(at, DOUT, at->t);
+    const matrix dq = slope_rows(at, Q, at->t);
     const int64_t visible = seen(all, at->t + at->rows - 1), d = all->width;
     const int64_t e = all->value_width, m = at->rows;
     const int64_t begin = (at->b * all->count + at->h) * all->queries + at->t;
@@ -397,27 +426,27 @@ static void attend_back(tile *at)
         const matrix p = make_scores(at), ds = scores_of(at, at->second);
         for (int64_t r = 0; r < m; r++) {
             const int64_t count = clear_unseen(at, p, r);
-            const double lse = gy_element_get(in[LSE].dtype, in[LSE].data, begin + r);
+            const double lse = gy_element_get(lses->dtype, lses->data, begin + r);
             (void)all->row->powers(row_of(at, p, r), lse, count);
         }
-        multiply(at, (product){n, e, m, 1, 1}, turned(p), dout, rows_of(at, &to[V], at->s));
-        multiply(at, (product){m, n, e, 1, 0}, dout, turned(rows_of(at, &in[V], at->s)), ds);
+        multiply(at, (product){n, e, m, 1, 1}, turned(p), dout, slope_rows(at, V, at->s));
+        multiply(at, (product){m, n, e, 1, 0}, dout, turned(input_rows(at, V, at->s)), ds);
         for (int64_t r = 0; r < m; r++) {
             all->row->slope(row_of(at, p, r), row_of(at, ds, r), at->means[r], all->scale, n);
         }
-        multiply(at, (product){m, d, n, 1, at->s > 0}, ds, rows_of(at, &in[K], at->s), dq);
-        multiply(at, (product){n, d, m, 1, 1}, turned(ds), q, rows_of(at, &to[K], at->s));
+        multiply(at, (product){m, d, n, 1, at->s > 0}, ds, input_rows(at, K, at->s), dq);
+        multiply(at, (product){n, d, m, 1, 1}, turned(ds), q, slope_rows(at, K, at->s));
     }
 }
 
 /* ---- both ---- */
 
-static void attend_to_rows(tile *at, bool is_forward)
+static void attend_to_rows(tile *at)
 {
     const int64_t begin = at->t, rows = at->rows;
     at->rows = 1;
     for (; at->t < begin + rows; at->t++) {
-        if (is_forward) {
+        if (at->all->is_forward) {
             attend(at);
         } else {
             take_means(at);
@@ -428,11 +457,11 @@ static void attend_to_rows(tile *at, bool is_forward)
     at->rows = rows;
 }
 
-static void run_tile(tile *at, bool is_forward)
+static void run_tile(tile *at)
 {
     const bool has_unseen = at->all->is_causal && at->rows > 1;
     bool is_clean = true;
-    if (is_forward) {
+    if (at->all->is_forward) {
         attend(at);
         is_clean = has_clean_rows(at);
     } else {
@@ -440,8 +469,8 @@ static void run_tile(tile *at, bool is_forward)
         is_clean = has_clean_keys(at);
     }
     if (has_unseen && !is_clean) {
-        attend_to_rows(at, is_forward);
-    } else if (!is_forward) {
+        attend_to_rows(at);
+    } else if (!at->all->is_forward) {
         attend_back(at);
     }
 }
@@ -449,10 +478,10 @@ static void run_tile(tile *at, bool is_forward)
 static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     heads *all = arg;
-    const bool is_forward = all->call->input_count == 3;
-    const size_t bytes = tile_bytes(&all->call->inputs[1]);
+    const size_t bytes = tile_bytes(keys_of(all->call->inputs));
     for (int64_t piece = begin; piece < end; piece++) {
-        char *own = (char *)all->call->workspace + (size_t)piece * bytes * (is_forward ? 1 : 2);
+        char *own =
+            (char *)all->call->workspace + (size_t)piece * bytes * (all->is_forward ? 1 : 2);
         tile at = {.all = all, .piece = piece, .first = own, .second = own + bytes};
         const int64_t total = all->batches * all->count;
         int64_t i = total * piece / all->pieces;
@@ -461,7 +490,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
             at.h = i % all->count;
             for (at.t = 0; at.t < all->queries; at.t += at.rows) {
                 at.rows = GY_MIN(all->queries - at.t, (int64_t)QUERIES);
-                run_tile(&at, is_forward);
+                run_tile(&at);
             }
         }
     }
@@ -469,7 +498,8 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 
 static gy_status attention_run(const gy_kernel_call *call)
 {
-    const gy_view *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2];
+    const gy_view *q = &call->inputs[0], *k = keys_of(call->inputs);
+    const gy_view *v = q->rank == 5 ? q : &call->inputs[2];
     const double scale = call->attributes->attention.scale;
     GY_ASSERT(call->state != NULL && k->sizes[1] > 0);
     heads all = {.call = call,
@@ -479,14 +509,16 @@ static gy_status attention_run(const gy_kernel_call *call)
                  .queries = q->sizes[1],
                  .keys = k->sizes[1],
                  .count = q->sizes[2],
-                 .width = q->sizes[3],
-                 .value_width = v->sizes[3],
+                 .width = q->sizes[q->rank - 1],
+                 .value_width = v->sizes[v->rank - 1],
                  .columns = tile_columns(k),
                  .pieces = *(const int64_t *)call->state,
-                 .scale = scale > 0 ? scale : 1 / sqrt((double)q->sizes[3]),
+                 .scale = scale > 0 ? scale : 1 / sqrt((double)q->sizes[q->rank - 1]),
+                 .is_packed = q->rank == 5,
+                 .is_forward = is_forward(call->op),
                  .is_causal = call->attributes->attention.is_causal};
     GY_TRY(q->dtype == GY_F32 ? gy_dnnl_get(&all.dnnl) : gy_blas_get(&all.blas));
-    for (int i = 0; i < call->output_count && call->input_count > 3; i++) {
+    for (int i = 0; i < call->output_count && !all.is_forward; i++) {
         gy_view_zero(&call->outputs[i]); /* slopes are added up over the queries */
     }
     gy_parallel_for(call->engine, all.pieces, 1, run_pieces, &all);

@@ -57,6 +57,8 @@ const gy_kernel *const *gy_ops_kernels(const gy_op *op)
         [GY_CODE_cross_entropy_gradient] = cross_entropy_gradients,
         [GY_CODE_attention] = attentions,
         [GY_CODE_attention_gradient] = attentions,
+        [GY_CODE_attention_packed] = attentions,
+        [GY_CODE_attention_packed_gradient] = attentions,
         [GY_CODE_argmax] = argmaxes,
         [GY_CODE_layer_norm] = layer_norms,
         [GY_CODE_layer_norm_gradient] = layer_norm_gradients,

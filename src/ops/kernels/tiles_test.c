@@ -413,4 +413,39 @@ GY_TEST(the_smaller_of_two_zeros_is_minus_zero)
     }
 }
 
+/* gelu relative to its value down to -5; its slope, which goes through 0, to the size of its
+   terms. */
+static void check_gelu(gy_tile_function run, gy_dtype dtype, bool is_slope)
+{
+    gy_attributes attributes = {.dropout = {.rate = 0}};
+    for (int i = 0; i < MOST; i++) {
+        gy_element_set(dtype, in[0].bytes, i, -5 + 10.0 * i / MOST);
+    }
+    const gy_tile tile = {.inputs = {in[0].bytes},
+                          .output = out[0].bytes,
+                          .count = MOST,
+                          .attributes = &attributes};
+    run(&tile);
+    for (int i = 0; i < MOST; i++) {
+        const double x = gy_element_get(dtype, in[0].bytes, i);
+        const double below = 0.5 * erfc(-x * sqrt(0.5));
+        const double slope = below + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+        const double error =
+            gy_element_get(dtype, out[0].bytes, i) - (is_slope ? slope : x * below);
+        const double size = is_slope ? 1 : fabs(x * below);
+        assert_true(fabs(error) <= (dtype == GY_F32 ? 1e-6 : 1e-13) * size);
+    }
+}
+
+GY_TEST(gelu_is_near_its_definition)
+{
+    for (int t = 0; t < table_count(); t++) {
+        for (int k = 0; k < 4; k++) {
+            const gy_dtype dtype = k < 2 ? GY_F32 : GY_F64;
+            const gy_ops_code code = k % 2 == 0 ? GY_CODE_gelu : GY_CODE_gelu_slope;
+            check_gelu(tables[t]->find(code, dtype, dtype), dtype, k % 2 == 1);
+        }
+    }
+}
+
 GY_TEST_MAIN(NULL, NULL)
