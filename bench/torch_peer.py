@@ -48,6 +48,21 @@ def set_weights(model):
             layer.bias.zero_()
 
 
+def attend(q, k, v):
+    """Causal attention: one kernel, or by products before PyTorch 2."""
+    if hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    unseen = torch.triu(torch.full((LENGTH, LENGTH), float("-inf")), diagonal=1)
+    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + unseen, -1) @ v
+
+
+def adam(parameters):
+    try:
+        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+    except (TypeError, RuntimeError):  # before PyTorch 2.4 on a processor
+        return torch.optim.Adam(parameters, lr=1e-3)
+
+
 class Block(torch.nn.Module):
     """One layer of GPT-2 whose columns of query, key and value stand head by head."""
 
@@ -63,7 +78,7 @@ class Block(torch.nn.Module):
         batch, length, width = h.shape
         parts = self.qkv(self.norm1(h)).view(batch, length, self.heads, 3, width // self.heads)
         q, k, v = (part.transpose(1, 2) for part in parts.unbind(3))
-        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = attend(q, k, v)
         h = h + self.projection(mixed.transpose(1, 2).reshape(batch, length, width))
         return h + self.down(torch.nn.functional.gelu(self.up(self.norm2(h))))
 
@@ -101,7 +116,7 @@ def build_gpt(compiled):
     set_matrices(model)
     tokens = torch.arange(BATCH * LENGTH + 1) * 7919 % VOCABULARY
     x, labels = tokens[:-1].view(BATCH, LENGTH), tokens[1:]
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    optimizer = adam(list(model.parameters()))
     model.train()
 
     def forward():
