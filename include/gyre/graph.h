@@ -459,6 +459,17 @@ GY_API GY_MUST_CHECK gy_status gy_session_run(gy_session *session, const gy_feed
                                               const gy_node *fetches, int fetch_count,
                                               gy_tensor **results);
 /**
+ * Decides where parameters live that a program of these fetches reads or assigns: along axes of
+ * kind model and auto each rank keeps a part where the program costs least so. Parameters that
+ * have a value already, and axes that gy_pin was called for, stay as they are. Called on all
+ * ranks alike, before the first run; without it parameters are whole where they are not pinned.
+ *
+ * @param batch  rows of the global batch
+ * @return GY_OK; the graph's failure; GY_NOMEM on one rank fails on all @threads owner
+ */
+GY_API GY_MUST_CHECK gy_status gy_session_decide(gy_session *session, int64_t batch,
+                                                 const gy_node *fetches, int fetch_count);
+/**
  * What this rank has of a parameter, borrowed from the session: the whole, or the part that
  * gy_pin gives it. It is made when it is first asked for. Change it between runs only. NULL: no
  * such name, or no memory.

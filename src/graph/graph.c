@@ -38,6 +38,7 @@ gy_graph *gy_graph_new_like(const gy_graph *like)
         graph->mesh = like->mesh;
         graph->batch = like->batch;
         graph->is_placed = like->is_placed;
+        graph->predicted_s = like->predicted_s;
     }
     return graph;
 }

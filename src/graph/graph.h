@@ -34,6 +34,7 @@ typedef struct gy_graph_node {
     const gy_init *init;    /* of a parameter */
     /* Of a parameter: how the session keeps it along axes of each kind; zero: whole. */
     gy_placement pins[GY_AXIS_KINDS];
+    uint8_t pinned_kinds; /* bits of the kinds that gy_pin was called for */
     int32_t input_count, output_count;
     int32_t first_value; /* value number of output 0; output k is first_value + k */
     int32_t origin;      /* index in the user's graph; -1: made by a pass */
@@ -73,10 +74,11 @@ struct gy_graph {
     int32_t node_count, value_count;
     gy_root *roots; /* none in the user's graph */
     int32_t root_count;
-    gy_mesh mesh;     /* from bind on */
-    int64_t batch;    /* from bind on: no size is a symbol any more; 0 before */
-    bool is_placed;   /* from place on: types hold placements, kernels see parts */
-    gy_error failure; /* the first one of any call; status GY_OK: none */
+    gy_mesh mesh;       /* from bind on */
+    int64_t batch;      /* from bind on: no size is a symbol any more; 0 before */
+    bool is_placed;     /* from place on: types hold placements, kernels see parts */
+    double predicted_s; /* from place on: a run on several ranks, by the model of costs */
+    gy_error failure;   /* the first one of any call; status GY_OK: none */
 };
 
 /* ---- Nodes ---- */

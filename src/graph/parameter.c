@@ -213,5 +213,115 @@ gy_status gy_pin(gy_node parameter, const char *axis, gy_placement placement)
     }
     GY_ASSERT(kind < GY_AXIS_KINDS);
     node->pins[kind] = placement;
+    node->pinned_kinds |= (uint8_t)(1u << kind);
     return GY_OK;
+}
+
+/* ---- where parameters live, decided by a program ---- */
+
+/* Axes along which a parameter may be cut: neither data nor pinned, and it has no value yet. */
+static uint8_t free_axes(const gy_session *session, int32_t index)
+{
+    const gy_graph_node *node = &session->graph->nodes[index];
+    uint8_t axes = 0;
+    GY_ASSERT(node->op == &gy_ops_row_parameter);
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        if (session->parameters[i].node == index) {
+            return 0;
+        }
+    }
+    for (int axis = 0; axis < session->mesh.axes; axis++) {
+        const gy_axis_kind kind = session->mesh.kinds[axis];
+        if (session->mesh.sizes[axis] > 1 && kind != GY_AXIS_DATA &&
+            (node->pinned_kinds >> kind & 1) == 0) {
+            axes |= (uint8_t)(1u << axis);
+        }
+    }
+    return axes;
+}
+
+/* As far as placement. */
+static gy_status place_bound(const gy_session *session, const gy_graph *bound,
+                             gy_graph **placed)
+{
+    gy_graph *last = NULL;
+    GY_ASSERT(bound->batch > 0 && !bound->is_placed);
+    for (int i = 0; last == NULL || !last->is_placed; i++) {
+        gy_graph *next = NULL;
+        GY_ASSERT(i < gy_compile_pass_count);
+        if ((session->skip >> i & 1) != 0) {
+            continue;
+        }
+        const gy_status status = gy_compile_passes[i].run(last != NULL ? last : bound, &next);
+        gy_graph_free(last);
+        GY_TRY(status);
+        last = next;
+    }
+    *placed = last;
+    return GY_OK;
+}
+
+static void keep_placements(const gy_session *session, const gy_graph *placed)
+{
+    GY_ASSERT(placed->is_placed);
+    for (int32_t i = 0; i < placed->node_count; i++) {
+        const gy_graph_node *node = &placed->nodes[i];
+        for (int axis = 0; axis < session->mesh.axes; axis++) {
+            if (node->op == &gy_ops_row_parameter &&
+                (node->attributes.shape.free_axes >> axis & 1) != 0) {
+                GY_ASSERT(node->origin >= 0);
+                session->graph->nodes[node->origin].pins[session->mesh.kinds[axis]] =
+                    node->types[0].placement[axis];
+            }
+        }
+    }
+}
+
+/* Is there an axis along which a program may decide? */
+static bool has_free_axis(const gy_mesh *mesh)
+{
+    GY_ASSERT(mesh->axes >= 1 && mesh->axes <= GY_MESH_MAX);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->sizes[axis] > 1 && mesh->kinds[axis] != GY_AXIS_DATA) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *fetches,
+                            int fetch_count)
+{
+    if (fetch_count < 0 || batch < 1) {
+        return gy_fail(GY_ARG, "fetches %d, batch %lld, expected 0 and 1 at least", fetch_count,
+                       (long long)batch);
+    }
+    if (!has_free_axis(&session->mesh)) {
+        return GY_OK;
+    }
+    gy_value *values = gy_alloc("graph.fetches", ((size_t)fetch_count + 1) * sizeof(*values));
+    gy_graph *bound = NULL, *placed = NULL;
+    gy_status status = values == NULL ? GY_NOMEM : GY_OK;
+    status = status >= 0 ? gy_session_fetches(session, fetches, fetch_count, values) : status;
+    if (status >= 0) {
+        status = gy_bind(session->graph, &session->mesh, batch, values, fetch_count, &bound);
+    }
+    uint8_t all = 0;
+    for (int32_t i = 0; status >= 0 && i < bound->node_count; i++) {
+        gy_graph_node *node = &bound->nodes[i];
+        if (node->op == &gy_ops_row_parameter) {
+            node->attributes.shape.free_axes = free_axes(session, node->origin);
+            all |= node->attributes.shape.free_axes;
+        }
+    }
+    if (status >= 0 && all != 0) {
+        status = place_bound(session, bound, &placed);
+    }
+    if (placed != NULL) {
+        keep_placements(session, placed);
+    }
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_free(values);
+    return status < 0 ? gy_session_refuse(session, status) : GY_OK;
 }

@@ -11,7 +11,7 @@
 #include "graph_kit.h"
 #include "gy_test.h"
 
-enum { RANKS_MAX = 4, VALUES_MAX = 512, TRIALS = 12, BATCH = 7 };
+enum { RANKS_MAX = 8, VALUES_MAX = 512, TRIALS = 12, BATCH = 7 };
 
 /* What one program gave on every rank, values one after the other. */
 typedef struct outcome {
@@ -27,6 +27,8 @@ typedef struct member {
     int rank, ranks; /* along the data axis */
     int number;      /* in the mesh */
     bool pins;       /* parameters are kept in parts */
+    bool decides;    /* the program decides where they are kept */
+    int cut_count;   /* of its parameters this rank has parts of so many */
     bool cuts;       /* exchanges are said to be free: the model axis is used wherever it can */
     uint64_t seed;
     gy_status (*run)(struct member *me);
@@ -94,6 +96,9 @@ static gy_status train(member *me, random_graph *r, gy_session *session)
             gy_op_assign(r->parameters[i], gy_op_sub(r->parameters[i], step));
     }
     GY_TRY(gy_graph_status(r->graph));
+    if (me->decides) {
+        GY_TRY(gy_session_decide(session, BATCH, fetches, (int)GY_COUNT(fetches)));
+    }
     gy_tensor *x = NULL, *y = NULL;
     GY_TRY(rows_of(me, 1, &x));
     GY_TRY(rows_of(me, 2, &y));
@@ -109,9 +114,12 @@ static gy_status train(member *me, random_graph *r, gy_session *session)
     }
     for (int i = 0; status >= 0 && i < RANDOM_PARAMETERS; i++) {
         gy_tensor *whole = NULL;
-        status = gy_session_gather(
-            session, gy_graph_at(r->graph, (gy_value){r->parameters[i].index, 0})->name,
-            &whole);
+        const char *name = gy_graph_at(r->graph, (gy_value){r->parameters[i].index, 0})->name;
+        status = gy_session_gather(session, name, &whole);
+        me->cut_count += status >= 0 && gy_tensor_count(gy_session_parameter(session, name)) <
+                                            gy_tensor_count(whole)
+                             ? 1
+                             : 0;
         status = status >= 0 ? keep(me, whole) : status;
     }
     gy_tensor_drop(x);
@@ -163,6 +171,22 @@ static gy_status run_pinned(member *me)
     return run_random(me);
 }
 
+static int decided_cuts; /* parameters of rank 0 that programs decided to cut */
+
+static gy_status run_decided(member *me)
+{
+    me->decides = true;
+    const gy_status status = run_random(me);
+    decided_cuts += me->number == 0 ? me->cut_count : 0;
+    return status;
+}
+
+static gy_status run_pinned_and_decided(member *me)
+{
+    me->pins = true;
+    return run_decided(me);
+}
+
 static void *member_thread(void *arg)
 {
     member *me = arg;
@@ -173,10 +197,10 @@ static void *member_thread(void *arg)
 }
 
 /* Ranks (0,0), (0,1), ... of a mesh; `cuts` as in member. */
-static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*run)(member *me),
+static void run_mesh(const int mesh[3], bool cuts, uint64_t seed, gy_status (*run)(member *me),
                      member *members)
 {
-    const int ranks = mesh[0] * mesh[1];
+    const int ranks = mesh[0] * mesh[1] * mesh[2];
     memset(members, 0, (size_t)ranks * sizeof(*members));
     const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 32 << 20};
     gy_transport *transports[RANKS_MAX] = {NULL};
@@ -187,10 +211,10 @@ static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*ru
     }
     for (int rank = 0; rank < ranks; rank++) {
         members[rank].number = rank;
-        members[rank].rank = rank / mesh[1];
+        members[rank].rank = rank / (mesh[1] * mesh[2]);
         members[rank].ranks = mesh[0];
-        snprintf(members[rank].axes, sizeof(members[rank].axes), "data=%d,model=%d", mesh[0],
-                 mesh[1]);
+        snprintf(members[rank].axes, sizeof(members[rank].axes), "data=%d,model=%d,auto=%d",
+                 mesh[0], mesh[1], mesh[2]);
         members[rank].cuts = cuts;
         members[rank].seed = seed;
         members[rank].run = run;
@@ -209,7 +233,7 @@ static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*ru
 
 static void run_ranks(int ranks, uint64_t seed, gy_status (*run)(member *me), member *members)
 {
-    run_mesh((const int[]){ranks, 1}, false, seed, run, members);
+    run_mesh((const int[]){ranks, 1, 1}, false, seed, run, members);
 }
 
 static void assert_members_ok(const member *members, int ranks)
@@ -382,9 +406,9 @@ GY_TEST(a_failure_reaches_the_ranks_of_both_axes)
     static member members[4];
     for (int i = 0; i < 8; i++) {
         const uint64_t number = (uint64_t)(i / 2);
-        run_mesh((const int[]){2, 2}, i % 2 != 0, number, run_bad_label, members);
+        run_mesh((const int[]){2, 2, 1}, i % 2 != 0, number, run_bad_label, members);
         assert_all_say(members, 4, "the loss", "99");
-        run_mesh((const int[]){2, 2}, i % 2 != 0, number + NOT_FED, run_bad_label, members);
+        run_mesh((const int[]){2, 2, 1}, i % 2 != 0, number + NOT_FED, run_bad_label, members);
         assert_all_say(members, 4, "labels", "is not fed");
     }
 }
@@ -536,22 +560,29 @@ static gy_status run_layers(member *me)
     return status;
 }
 
-static const int meshes[][2] = {{2, 2}, {1, 2}, {1, 4}, {4, 1}, {1, 3}};
+static const int meshes[][3] = {{2, 2, 1}, {1, 2, 1}, {1, 4, 1}, {4, 1, 1}, {1, 3, 1}};
+
+static void assert_mesh_agrees(const int mesh[3], bool cuts, uint64_t seed,
+                               gy_status (*run)(member *me), const member *alone)
+{
+    static member together[RANKS_MAX], again[RANKS_MAX];
+    const int ranks = mesh[0] * mesh[1] * mesh[2];
+    run_mesh(mesh, cuts, seed, run, together);
+    assert_members_ok(together, ranks);
+    run_mesh(mesh, cuts, seed, run, again);
+    for (int rank = 0; rank < ranks; rank++) {
+        assert_same(alone, &together[rank]);
+        assert_memory_equal(&together[rank].got, &again[rank].got, sizeof(outcome));
+    }
+}
 
 static void assert_meshes_agree(uint64_t seed, gy_status (*run)(member *me))
 {
-    static member alone[1], together[RANKS_MAX], again[RANKS_MAX];
+    static member alone[1];
     run_ranks(1, seed, run, alone);
     assert_members_ok(alone, 1);
     for (size_t i = 0; i < 2 * GY_COUNT(meshes); i++) {
-        const int *mesh = meshes[i / 2];
-        run_mesh(mesh, i % 2 != 0, seed, run, together);
-        assert_members_ok(together, mesh[0] * mesh[1]);
-        run_mesh(mesh, i % 2 != 0, seed, run, again);
-        for (int rank = 0; rank < mesh[0] * mesh[1]; rank++) {
-            assert_same(&alone[0], &together[rank]);
-            assert_memory_equal(&together[rank].got, &again[rank].got, sizeof(outcome));
-        }
+        assert_mesh_agrees(meshes[i / 2], i % 2 != 0, seed, run, alone);
     }
 }
 
@@ -574,6 +605,32 @@ GY_TEST(pinned_parameters_train_as_whole_ones_do)
     uint64_t seed = gy_test_seed();
     for (uint64_t trial = seed, end = seed + trials(TRIALS / 4); trial < end; trial++) {
         assert_meshes_agree(trial, run_pinned);
+    }
+}
+
+GY_TEST(decided_parameters_train_as_whole_ones_do)
+{
+    uint64_t seed = gy_test_seed();
+    decided_cuts = 0;
+    for (uint64_t trial = seed, end = seed + trials(2); trial < end; trial++) {
+        assert_meshes_agree(trial, run_decided);
+    }
+    printf("%d times a program cut a parameter\n", decided_cuts);
+    assert_true(decided_cuts > 0);
+}
+
+/* Two axes are pinned, the third one decides. */
+GY_TEST(parameters_are_cut_along_three_axes)
+{
+    static member alone[1];
+    uint64_t seed = gy_test_seed();
+    for (uint64_t trial = seed, end = seed + trials(1); trial < end; trial++) {
+        run_ranks(1, trial, run_pinned_and_decided, alone);
+        assert_members_ok(alone, 1);
+        for (int cuts = 0; cuts < 2; cuts++) {
+            assert_mesh_agrees((const int[]){2, 2, 2}, cuts != 0, trial, run_pinned_and_decided,
+                               alone);
+        }
     }
 }
 

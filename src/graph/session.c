@@ -138,9 +138,10 @@ static gy_status find_program(gy_session *session, int64_t batch, const gy_value
 
 /* ---- runs ---- */
 
-static gy_status list_fetches(const gy_session *session, const gy_node *nodes, int count,
-                              gy_value *values)
+gy_status gy_session_fetches(const gy_session *session, const gy_node *nodes, int count,
+                             gy_value *values)
 {
+    GY_ASSERT(count >= 0);
     GY_TRY(gy_graph_status(session->graph));
     for (int i = 0; i < count; i++) {
         if (nodes[i].graph != session->graph || nodes[i].index < 0) {
@@ -194,7 +195,7 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
             return GY_NOMEM;
         }
     }
-    gy_status status = list_fetches(session, fetches, fetch_count, values);
+    gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
     if (batch == 0) {
         batch = fed_batch(session, feeds, feed_count);
     }
@@ -268,7 +269,7 @@ gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *
     }
     gy_text text = {.data = NULL};
     gy_graph *graph = NULL;
-    gy_status status = list_fetches(session, fetches, fetch_count, values);
+    gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
     if (status >= 0) {
         explain_graph(session, &text);
         status =

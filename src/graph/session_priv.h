@@ -133,6 +133,9 @@ void gy_program_free(gy_program *program);
  */
 gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_count,
                          gy_tensor **results);
+/** Values of the nodes to be fetched, (count). GY_ARG one is not of the session's graph. */
+gy_status gy_session_fetches(const gy_session *session, const gy_node *nodes, int count,
+                             gy_value *values);
 /** Tell the peers of all axes that this rank goes no further. Returns `status`, its text kept.
  */
 gy_status gy_session_refuse(gy_session *session, gy_status status);

@@ -198,7 +198,7 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
     if (model->is_lazy) {
         gy_session_set_fill(model->session, gy_session_fill_from, model->source);
     }
-    return GY_OK;
+    return options != NULL ? gy_train_decide_slots(model, options) : GY_OK;
 }
 
 gy_status gy_model_build(gy_model *model, const gy_train_options *options)

@@ -173,6 +173,9 @@ enum { GY_TRAIN_ZERO_MAX = 3 };
 /** Pin the slots of a built update as the options' pins and stage of ZeRO keep them. GY_ARG
  * names a pin that fits no parameter. */
 gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);
+/** Behind gy_train_pin_slots, once there is a session: where the update has the slots that are
+ * not pinned along axes of other kinds than data. Collective; GY_NOMEM. */
+gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options);
 
 /**
  * Add every slot of the model to a bundle, without elements: gy_session_save writes what each

@@ -139,6 +139,17 @@ gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options)
         if (node_of(model, slot)->pins[GY_AXIS_DATA].kind == GY_REPLICATE) {
             GY_TRY(gy_pin(slot->node, "data", placement_of(model, slot, options->zero)));
         }
+    }
+    return GY_OK;
+}
+
+gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options)
+{
+    GY_ASSERT(model->session != NULL && model->update.fetch_count > 0);
+    GY_TRY(gy_session_decide(model->session, options->batch, model->update.fetches,
+                             model->update.fetch_count));
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const gy_train_slot *slot = &model->slots[i];
         model->is_sharded =
             model->is_sharded || (slot->kind != GY_SLOT_STATE && is_part(model, slot));
     }

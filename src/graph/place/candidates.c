@@ -122,6 +122,23 @@ static bool is_value(const gy_mesh *mesh, const gy_spot *spot)
     return true;
 }
 
+/* Do two axes cut one dimension? What is kept so would have to be gathered to be moved. */
+static bool is_cut_twice(const gy_mesh *mesh, const gy_spot *spot)
+{
+    uint32_t cut = 0;
+    GY_ASSERT(mesh->axes <= GY_MESH_MAX);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (spot->along[axis].kind == GY_SHARD) {
+            const uint32_t bit = 1u << spot->along[axis].dim;
+            if ((cut & bit) != 0) {
+                return true;
+            }
+            cut |= bit;
+        }
+    }
+    return false;
+}
+
 /* ---- along one axis ---- */
 
 static bool is_leaf(const gy_graph_node *node)
@@ -129,16 +146,55 @@ static bool is_leaf(const gy_graph_node *node)
     return (node->op->flags & GY_OP_LEAF) != 0 || node->op == &gy_ops_row_fill;
 }
 
-/* Leaves are where they are, and what is assigned lives where the parameter does. */
-static void list_fixed(const wanted *w, int axis, gy_signature *only)
+/* The parameter that a node is or assigns; NULL: neither. */
+static const gy_graph_node *parameter_of(const gy_graph *in, const gy_graph_node *node)
+{
+    const gy_graph_node *leaf =
+        node->op == &gy_ops_row_assign ? gy_graph_at(in, node->inputs[0]) : node;
+    GY_ASSERT(leaf != NULL);
+    return leaf->op == &gy_ops_row_parameter ? leaf : NULL;
+}
+
+/* Along another axis than this one: is the dimension of a parameter pinned to be cut? */
+static bool is_cut_elsewhere(const gy_mesh *mesh, const gy_type *type, int axis, int dim)
+{
+    GY_ASSERT(dim >= 0 && dim < type->rank);
+    for (int other = 0; other < mesh->axes; other++) {
+        if (other != axis && type->placement[other].kind == GY_SHARD &&
+            type->placement[other].dim == dim) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set_all(const wanted *w, gy_signature *signature, gy_placement placement)
+{
+    GY_ASSERT(w->operands >= 1);
+    memset(signature, 0, sizeof(*signature));
+    for (int k = 0; k < w->operands; k++) {
+        *operand_of(signature, w->node, k) = placement;
+    }
+}
+
+/* Leaves are where they are, and what is assigned lives where the parameter does. A parameter
+ * that is free along the axis may be cut there, along any dimension with a part for each rank.
+ */
+static void list_fixed(const gy_placer *placer, wanted *w, int axis)
 {
     GY_ASSERT(is_leaf(w->node) || w->node->op == &gy_ops_row_assign);
-    const gy_placement kept = w->types[0].placement[axis];
-    memset(only, 0, sizeof(*only));
-    if (is_leaf(w->node)) {
-        only->outputs[0] = kept;
-    } else {
-        only->inputs[0] = only->inputs[1] = only->outputs[0] = kept;
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    const gy_graph_node *leaf = parameter_of(placer->pass.in, w->node);
+    const gy_type *type = &w->types[0];
+    set_all(w, &w->list[axis][0], type->placement[axis]);
+    if (leaf == NULL || (leaf->attributes.shape.free_axes >> axis & 1) == 0) {
+        return;
+    }
+    for (int dim = 0; dim < type->rank && w->counts[axis] <= GY_OP_SIGNATURES_MAX; dim++) {
+        if (type->sizes[dim] >= mesh->sizes[axis] && !is_cut_elsewhere(mesh, type, axis, dim)) {
+            set_all(w, &w->list[axis][w->counts[axis]++],
+                    (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)dim});
+        }
     }
 }
 
@@ -163,7 +219,7 @@ static gy_status list_signatures(gy_placer *placer, wanted *w)
         w->counts[axis] = 1;
         memset(&w->list[axis][0], 0, sizeof(w->list[axis][0]));
         if (is_fixed) {
-            list_fixed(w, axis, &w->list[axis][0]);
+            list_fixed(placer, w, axis);
         }
         for (int i = 0; mesh->sizes[axis] > 1 && i < count; i++) {
             if (gy_placer_allows(placer, w->node, axis, &list[i])) {
@@ -199,7 +255,7 @@ static void drop_worse(gy_placer *placer, const wanted *w, gy_candidates *all)
 {
     GY_ASSERT(all->count >= 1);
     if (placer->keeps_all || all->count > COMPARED_MAX ||
-        (w->node->op->flags & GY_OP_EFFECT) != 0) {
+        (w->node->op->flags & (GY_OP_EFFECT | GY_OP_LEAF)) != 0) {
         return;
     }
     bool is_worse[COMPARED_MAX] = {false};
@@ -243,6 +299,7 @@ static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
     GY_ASSERT(w->counts[0] >= 1);
     const gy_mesh *mesh = &placer->pass.in->mesh;
     int at[GY_MESH_MAX] = {0};
+    const bool is_kept = parameter_of(placer->pass.in, w->node) != NULL;
     const double work_s = work_of(w);
     size_t count = 1;
     for (int axis = 0; axis < mesh->axes; axis++) {
@@ -263,7 +320,8 @@ static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
             for (int axis = 0; axis < mesh->axes; axis++) {
                 spots[k].along[axis] = *operand_of(&w->list[axis][at[axis]], w->node, k);
             }
-            is_possible = is_possible && is_value(mesh, &spots[k]);
+            is_possible = is_possible && is_value(mesh, &spots[k]) &&
+                          (!is_kept || !is_cut_twice(mesh, &spots[k]));
         }
         if (i == 0 || (is_possible && keeps_parts(placer, w, spots))) {
             const double share = i == 0 ? 1 : share_of_work(placer, w, spots);

@@ -357,6 +357,7 @@ gy_status gy_place(const gy_graph *in, gy_graph **out)
     GY_TRY(gy_pass_end(&placer.pass, status, &placed));
     GY_ASSERT(placed->root_count == in->root_count);
     placed->is_placed = true;
+    placed->predicted_s = placer.cost_s;
     /* A value that was brought to its users may suit none of them better than as it was made.
      */
     status = gy_rewrite_dead(placed, out);

@@ -86,6 +86,7 @@ typedef struct gy_placer {
     bool keeps_all;   /* choices that cost more than others are kept, for tests */
     int32_t *chosen;  /* node -> its choice */
     gy_spot *kept;    /* value number -> where it is kept for its users */
+    double cost_s;    /* of all choices and moves, as the search reckons it */
     gy_moved **moved; /* value number of `in` -> what there is; the first is as produced */
     gy_arena arena;
 } gy_placer;

@@ -24,7 +24,7 @@ static const double hidden_costs =
     0.25; /* of its time: it takes memory bandwidth from others */
 
 /* What a pair of variables stands for. */
-typedef enum link_kind { FROM_NODE, TO_NODE, NODE_TO_NODE } link_kind;
+typedef enum link_kind { FROM_NODE, TO_NODE, NODE_TO_NODE, KEPT_BY_NODE } link_kind;
 
 typedef struct link {
     link_kind kind;
@@ -65,6 +65,13 @@ static int32_t output_spot(const search *s, int32_t node, int32_t choice, int32_
     return gy_candidate_spots(of, choice)[inputs + output];
 }
 
+/* The first input that is read: an assignment only names its parameter by the one before. */
+static int first_read(const gy_graph_node *node)
+{
+    GY_ASSERT(node->op != &gy_ops_row_assign || node->input_count == 2);
+    return node->op == &gy_ops_row_assign ? 1 : 0;
+}
+
 /* From one spot to all that the user's choice wants; a spot that it wants twice counts once. */
 static double user_cost(const search *s, int32_t user, int32_t choice, int32_t value,
                         int32_t from)
@@ -75,9 +82,9 @@ static double user_cost(const search *s, int32_t user, int32_t choice, int32_t v
     const gy_candidates *of = &s->placer->candidates[user];
     const int32_t *wanted = gy_candidate_spots(of, choice);
     double sum = 0;
-    for (int k = 0; k < node->input_count; k++) {
+    for (int k = first_read(node); k < node->input_count; k++) {
         bool is_new = gy_graph_value(in, node->inputs[k]) == value;
-        for (int j = 0; is_new && j < k; j++) {
+        for (int j = first_read(node); is_new && j < k; j++) {
             is_new = !gy_value_is(node->inputs[j], node->inputs[k]) || wanted[j] != wanted[k];
         }
         sum += is_new ? move_cost(s, value, from, wanted[k]) : 0;
@@ -98,6 +105,11 @@ static double pair_cost(const void *arg, int32_t pair, int32_t a, int32_t b)
         return user_cost(s, of->user, b, of->value, s->spots_of[s->variable_of[of->value]][a]);
     case NODE_TO_NODE:
         return user_cost(s, of->user, b, of->value, output_spot(s, of->node, a, of->output));
+    case KEPT_BY_NODE:
+        return output_spot(s, of->node, a, of->output) ==
+                       gy_candidate_spots(&s->placer->candidates[of->user], b)[0]
+                   ? 0
+                   : INFINITY;
     }
     return 0;
 }
@@ -279,7 +291,7 @@ static gy_status list_spots(search *s, int32_t node, int32_t output, int32_t val
         const gy_graph_node *user = &in->nodes[placer->users.list[i]];
         const gy_candidates *of = &placer->candidates[placer->users.list[i]];
         for (int32_t c = 0; c < of->count; c++) {
-            for (int k = 0; k < user->input_count; k++) {
+            for (int k = first_read(user); k < user->input_count; k++) {
                 if (gy_graph_value(in, user->inputs[k]) == value) {
                     add_spot(list, &count, gy_candidate_spots(of, c)[k]);
                 }
@@ -307,6 +319,38 @@ static gy_status add_link(search *s, const link *made, int32_t a, int32_t b)
     return GY_OK;
 }
 
+/* Does the user read the value? An assignment alone does not read its parameter. */
+static bool is_read(const gy_graph *in, int32_t user, int32_t value)
+{
+    const gy_graph_node *node = &in->nodes[user];
+    GY_ASSERT(user >= 0 && user < in->node_count);
+    for (int k = first_read(node); k < node->input_count; k++) {
+        if (gy_graph_value(in, node->inputs[k]) == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An assigned parameter stays where it is. */
+static gy_status link_assignments(search *s, const link *of)
+{
+    const gy_placer *placer = s->placer;
+    const gy_graph *in = placer->pass.in;
+    link made = *of;
+    made.kind = KEPT_BY_NODE;
+    for (int32_t i = placer->users.first[of->value]; i < placer->users.first[of->value + 1];
+         i++) {
+        const gy_graph_node *user = &in->nodes[placer->users.list[i]];
+        if (user->op == &gy_ops_row_assign &&
+            gy_graph_value(in, user->inputs[0]) == of->value) {
+            made.user = placer->users.list[i];
+            GY_TRY(add_link(s, &made, of->node, made.user));
+        }
+    }
+    return GY_OK;
+}
+
 /* The variable of a value that has several users, and what ties it to them; one user is tied to
  * the producer. */
 static gy_status link_value(search *s, int32_t node, int32_t output)
@@ -316,23 +360,29 @@ static gy_status link_value(search *s, int32_t node, int32_t output)
     const gy_graph *in = placer->pass.in;
     const int32_t value = in->nodes[node].first_value + output;
     const int32_t begin = placer->users.first[value], end = placer->users.first[value + 1];
+    const bool is_fetch = is_fetched(in, node, value);
     link made = {.node = node, .output = output, .value = value};
+    int32_t readers = 0;
     s->variable_of[value] = -1;
-    if (begin == end && !is_fetched(in, node, value)) {
+    GY_TRY(link_assignments(s, &made));
+    for (int32_t i = begin; i < end; i++) {
+        readers += is_read(in, placer->users.list[i], value) ? 1 : 0;
+    }
+    if (readers == 0 && !is_fetch) {
         return GY_OK;
     }
-    if (end - begin == 1 && !is_fetched(in, node, value)) {
-        made.kind = NODE_TO_NODE;
-        made.user = placer->users.list[begin];
-        return add_link(s, &made, node, made.user);
+    const bool is_direct = readers == 1 && !is_fetch;
+    if (!is_direct) {
+        GY_TRY(list_spots(s, node, output, value));
+        made.kind = FROM_NODE;
+        GY_TRY(add_link(s, &made, node, s->variable_of[value]));
     }
-    GY_TRY(list_spots(s, node, output, value));
-    made.kind = FROM_NODE;
-    GY_TRY(add_link(s, &made, node, s->variable_of[value]));
-    made.kind = TO_NODE;
+    made.kind = is_direct ? NODE_TO_NODE : TO_NODE;
     for (int32_t i = begin; i < end; i++) {
         made.user = placer->users.list[i];
-        GY_TRY(add_link(s, &made, s->variable_of[value], made.user));
+        if (is_read(in, made.user, value)) {
+            GY_TRY(add_link(s, &made, is_direct ? node : s->variable_of[value], made.user));
+        }
     }
     return GY_OK;
 }
@@ -402,6 +452,7 @@ static gy_status solve(search *s)
                                 .pair_cost = pair_cost,
                                 .arg = s};
     GY_TRY(gy_choices_solve(&choices, chosen, NULL));
+    s->placer->cost_s = gy_choices_cost(&choices, chosen);
     keep_result(s, chosen);
     return GY_OK;
 }
