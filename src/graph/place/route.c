@@ -8,7 +8,7 @@
  * one, so a step of the outer axis that touches this dimension first undoes the inner cut.
  *
  * What is whole becomes a summand where a parameter of its sizes is pinned so; rows of a batch
- * are gathered where that is much cheaper than a sum over the ranks.
+ * are gathered where nothing else works.
  */
 #include "graph/place/place_priv.h"
 
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double gathered = 4; /* rows of a batch: all ranks then hold and work on all */
+static const double gathered = 1000; /* rows of a batch: all ranks then hold and work on all */
 
 bool gy_spot_is(const gy_mesh *mesh, const gy_spot *a, const gy_spot *b)
 {
