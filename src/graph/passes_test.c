@@ -235,16 +235,16 @@ GY_TEST(layers_are_cut_along_the_model_axis)
                        "   2 w2: f32[4096,16] R,R = parameter()\n"
                        "   3 w1.take_shard: f32[4096,4096] R,S1 = take_shard(1)\n"
                        "   4 relu_4: f32[2,4096] S0,S1 = matmul(0, 3) relu\n"
-                       "   5 relu_4.allgather: f32[2,4096] R,S1 = allgather(4)\n"
-                       "   6 w2.take_shard: f32[4096,16] R,S0 = take_shard(2)\n"
-                       "   7 matmul_5: f32[2,16] S0,P(sum) = matmul(4, 6)\n"
-                       "   8 matmul_5.allreduce: f32[2,16] S0,R = allreduce(7)\n"
-                       "   9 sum_6: f32[] P(sum),R = sum(8) over 0,1\n"
-                       "  10 sum_6.allreduce: f32[] R,R = allreduce(9)\n"
-                       "  11 broadcast_to_9: f32[2,16] R,R = fill() 1\n"
-                       "  12 matmul_11: f32[4096,16] R,S0 = matmul(5, 11) ta\n"
-                       "  13 matmul_11.allgather: f32[4096,16] R,R = allgather(12)\n"
-                       "     fetched: 10 13\n");
+                       "   5 w2.take_shard: f32[4096,16] R,S0 = take_shard(2)\n"
+                       "   6 matmul_5: f32[2,16] S0,P(sum) = matmul(4, 5)\n"
+                       "   7 matmul_5.allreduce: f32[2,16] S0,R = allreduce(6)\n"
+                       "   8 sum_6: f32[] P(sum),R = sum(7) over 0,1\n"
+                       "   9 sum_6.allreduce: f32[] R,R = allreduce(8)\n"
+                       "  10 broadcast_to_9: f32[2,16] S0,R = fill() 1\n"
+                       "  11 matmul_11: f32[4096,16] P(sum),S0 = matmul(4, 10) ta\n"
+                       "  12 matmul_11.allreduce: f32[4096,16] R,S0 = allreduce(11)\n"
+                       "  13 matmul_11.allreduce.allgather: f32[4096,16] R,R = allgather(12)\n"
+                       "     fetched: 9 13\n");
     gy_graph_free(out);
     gy_graph_free(bound);
     gy_graph_free(g);

@@ -131,7 +131,7 @@ static const struct {
      "grep -q 'weight: f32.* S0 = parameter' zero3/mlp/said && "
      "! grep -q 'weight: f32.* S0 = parameter' zero2/mlp/said"},
     {"train", "stats",
-     "t $P -n 2 --stats && grep -q '^  data   allreduce  *[0-9.]*  *[0-9.]* KiB ' said && "
+     "t $P -n 2 --stats && grep -q '^  data   allreduce  *[0-9.]*  *[0-9.]* [KM]iB ' said && "
      "grep -q 'peak memory of a rank' said && t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "optimizer",
