@@ -409,16 +409,19 @@ static const struct {
     {"job", "last",
      "m wordcount in && m wordcount in && [ $(gyre job list --last 1 | wc -l) = 2 ]"},
     {"ps", "listen",
-     "rm -f pp; gyre ps serve --listen 127.0.0.1:0 --plaintext --port-file pp >said & s=$!; "
+     "rm -f pp; $GYRE_BIN ps serve --listen 127.0.0.1:0 --plaintext --port-file pp >said & "
+     "s=$!; "
      "until [ -s pp ]; do :; done; gyre ps show --servers $(cat pp) --plaintext | "
      "grep -qx 'no tables'; r=$?; kill $s; wait $s && cmp pp said && [ $r = 0 ]"},
     {"ps", "port-file",
-     "! gyre ps serve --listen 127.0.0.1:0 --plaintext --port-file none/pp 2>said >told && "
+     "! $GYRE_BIN ps serve --listen 127.0.0.1:0 --plaintext --port-file none/pp 2>said >told "
+     "&& "
      "grep -q none/pp said"},
     {"ps", "plaintext",
-     "! gyre ps serve --listen 192.0.2.1:0 --plaintext 2>said && grep -q loopback said"},
+     "! $GYRE_BIN ps serve --listen 192.0.2.1:0 --plaintext 2>said && grep -q loopback said"},
     {"ps", "key",
-     "rm -f kr pk; gyre key new kr && gyre ps serve --listen 127.0.0.1:0 --key kr --port-file "
+     "rm -f kr pk; gyre key new kr && $GYRE_BIN ps serve --listen 127.0.0.1:0 --key kr "
+     "--port-file "
      "pk "
      ">said & s=$!; until [ -s pk ]; do :; done; gyre ps show --servers $(cat pk) --key kr | "
      "grep -qx 'no tables' && ! gyre ps show --servers $(cat pk) --plaintext "
