@@ -375,6 +375,50 @@ static void join(fusion *f, int32_t node, int32_t other)
     }
 }
 
+/* Nodes that tiles can run on parameters alone. */
+static bool reads_parameters(const fusion *f, int32_t index)
+{
+    const gy_graph *in = f->pass.in;
+    const gy_graph_node *node = &in->nodes[index];
+    bool is_cheap = f->group_of[index] >= 0;
+    for (int k = 0; k < node->input_count && is_cheap; k++) {
+        const int32_t maker = node->inputs[k].node;
+        GY_ASSERT(maker < index);
+        is_cheap = in->nodes[maker].op == &gy_ops_row_parameter ||
+                   in->nodes[maker].op == &gy_ops_row_fill || f->visited[maker] != 0;
+    }
+    return is_cheap;
+}
+
+/*
+ * What reads parameters alone could run before any collective, and its results would be stored
+ * until then: what an update makes of old state, twice the parameters' bytes. It waits with its
+ * users instead.
+ */
+static void delay(fusion *f, int32_t *latest)
+{
+    const gy_graph *in = f->pass.in;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        f->visited[i] = reads_parameters(f, i) ? 1 : 0;
+        latest[i] = INT32_MAX;
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        latest[in->roots[i].value.node] = 0;
+    }
+    for (int32_t i = in->node_count - 1; i >= 0; i--) {
+        const gy_graph_node *node = &in->nodes[i];
+        const bool is_exchange = (node->op->flags & GY_OP_COLLECTIVE) != 0;
+        if (f->visited[i] != 0 && latest[i] != INT32_MAX) {
+            f->stage[i] = GY_MAX(f->stage[i], latest[i]);
+        }
+        for (int k = 0; k < node->input_count; k++) {
+            int32_t *maker = &latest[node->inputs[k].node];
+            *maker = GY_MIN(*maker, is_exchange ? 0 : f->stage[i]);
+        }
+    }
+    memset(f->visited, 0, (size_t)in->node_count * sizeof(*f->visited));
+}
+
 /* The last collective before each node; nodes that tiles can run are groups of their own. */
 static void begin_groups(fusion *f)
 {
@@ -394,6 +438,7 @@ static void begin_groups(fusion *f)
         f->groups[i] = (group){.members = {i}, .count = 1};
         f->reach[i] = i;
     }
+    delay(f, f->stack);
 }
 
 /* The first of the readers from `from` to `end`, the last node first, that is before `index`.
