@@ -13,6 +13,8 @@ const gy_compile_pass gy_compile_passes[] = {
     {"common", gy_rewrite_common},
     {"dead", gy_rewrite_dead},
     {"place", gy_place},
+    {"dead", gy_rewrite_dead}, /* moves that nobody uses: no number is theirs */
+    {"reshard", gy_memory_reshard},
     {"schedule", gy_schedule}, /* numbers the collectives: what follows is this rank's own */
     {"epilogues", gy_fuse_epilogues},
     {"layout", gy_lay_out},

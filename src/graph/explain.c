@@ -1,4 +1,8 @@
-/* The last stages of --explain: what runs each node, and the memory of all. */
+/*
+ * The last stages of --explain: what runs each node, and the memory of all. The bytes that a
+ * rank will hold, by compiling its programs and planning their memory: nothing is allocated and
+ * nothing runs, so that the mesh may be one of ranks that do not exist.
+ */
 #include "graph/session_priv.h"
 
 #include <string.h>
@@ -60,4 +64,89 @@ void gy_explain_program(const gy_graph *graph, int workers, gy_text *text)
         gy_memory_plan_free(&plan);
     }
     gy_free(choices);
+}
+
+/* ---- footprints ---- */
+
+/* What one program holds, by kind; a parameter of several programs counts once. */
+static void add_plan(const gy_graph *graph, const gy_memory_plan *plan, bool *is_counted,
+                     gy_footprint *total, uint64_t *inputs)
+{
+    for (int32_t i = 0; i < plan->buffer_count; i++) {
+        const gy_storage *storage = &plan->buffers[i];
+        const int32_t origin = storage->leaf >= 0 ? graph->nodes[storage->leaf].origin : -1;
+        switch (storage->kind) {
+        case GY_STORAGE_OWN:
+            total->program_bytes += storage->size_bytes;
+            break;
+        case GY_STORAGE_SHARED:
+            total->shared_bytes += storage->size_bytes;
+            break;
+        case GY_STORAGE_INPUT:
+            *inputs += storage->size_bytes;
+            break;
+        case GY_STORAGE_LITERAL:
+            break; /* the graph's, one for all programs and small */
+        case GY_STORAGE_PARAMETER:
+            GY_ASSERT(origin >= 0);
+            total->parameter_bytes += is_counted[origin] ? 0 : storage->size_bytes;
+            is_counted[origin] = true;
+            break;
+        }
+    }
+}
+
+static gy_status add_run(gy_session *session, const gy_mesh *mesh, const gy_planned_run *run,
+                         bool *is_counted, gy_footprint *total)
+{
+    GY_ASSERT(run->batch > 0 && run->fetch_count >= 0);
+    gy_graph *graph = NULL;
+    gy_memory_plan plan;
+    const int workers = gy_engine_workers(session->engine);
+    GY_TRY(gy_session_compile(session, mesh, run, NULL, &graph));
+    gy_graph_choice *choices =
+        gy_alloc_zero("graph.footprint", (size_t)graph->node_count + 1, sizeof(*choices));
+    gy_status status = choices != NULL ? GY_OK : GY_NOMEM;
+    if (status >= 0) {
+        gy_choose_kernels(graph, workers, choices);
+        status = gy_plan_memory(graph, choices,
+                                (session->skip & GY_SKIP_SHARING) != 0 ? 0 : workers, &plan);
+    }
+    if (status >= 0) {
+        uint64_t inputs = 0;
+        add_plan(graph, &plan, is_counted, total, &inputs);
+        total->input_bytes = GY_MAX(total->input_bytes, inputs);
+        gy_memory_plan_free(&plan);
+    }
+    gy_free(choices);
+    gy_graph_free(graph);
+    return status;
+}
+
+gy_status gy_session_footprint(gy_session *session, const gy_mesh *mesh,
+                               const gy_planned_run *runs, int run_count,
+                               gy_footprint *footprint)
+{
+    GY_ASSERT(run_count >= 0 && footprint != NULL);
+    bool *is_counted =
+        gy_alloc_zero("graph.footprint", (size_t)session->graph->node_count + 1, sizeof(bool));
+    if (is_counted == NULL) {
+        return GY_NOMEM;
+    }
+    gy_footprint total = {.parameter_bytes = 0};
+    gy_status status = GY_OK;
+    for (int i = 0; i < run_count && status >= 0; i++) {
+        status = add_run(session, mesh != NULL ? mesh : &session->mesh, &runs[i], is_counted,
+                         &total);
+    }
+    gy_free(is_counted);
+    if (status >= 0) {
+        *footprint = total;
+    }
+    return status;
+}
+
+uint64_t gy_footprint_bytes(const gy_footprint *f)
+{
+    return f->parameter_bytes + f->input_bytes + f->program_bytes + f->shared_bytes;
 }

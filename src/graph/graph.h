@@ -5,8 +5,8 @@
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
- * epilogue, layout, fuse, schedule, memory), place/ (rows, price, route, candidates, choose,
- * search, place), compile, program, init, session, run.
+ * epilogue, layout, fuse, schedule), place/ (rows, price, route, candidates, choose, search,
+ * place), memory/ (reshard, memory), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -173,6 +173,11 @@ gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
 /** A placement for every value, collectives where they change. */
 gy_status gy_place(const gy_graph *in, gy_graph **out);
+/** Parameters that are cut along the data axis: gathered before each group of users and dropped
+ * behind it. */
+gy_status gy_memory_reshard(const gy_graph *in, gy_graph **out);
+/** Is the node one of these allgathers? The places that gy_memory_reshard gives them stay. */
+bool gy_memory_is_gather(const gy_graph *graph, int32_t index);
 /** Bias and relu into the product or convolution before them. */
 gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out);
 /** Blocks of channels where kernels want them, `reorder` at the borders. */
@@ -261,6 +266,33 @@ enum { GY_SCRATCH_MAX = 4 };
 gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,
                          int scratch_count, gy_memory_plan *plan);
 void gy_memory_plan_free(gy_memory_plan *plan);
+
+/** What a rank will hold at its peak, in bytes. */
+typedef struct gy_footprint {
+    uint64_t
+        parameter_bytes;    /* of the session: parameters, state of optimizers, accumulators */
+    uint64_t input_bytes;   /* of the run that is fed most */
+    uint64_t program_bytes; /* values and workspaces of all programs, which stay compiled */
+    uint64_t shared_bytes;  /* the same of what exchanges read and write */
+} gy_footprint;
+
+/** A program that a session will run. */
+typedef struct gy_planned_run {
+    int64_t batch;
+    const gy_value *fetches;
+    int fetch_count;
+} gy_planned_run;
+
+/**
+ * Predict what this rank of `mesh` holds when the session runs all of `runs`, by compiling
+ * them. Neither the session nor the ranks need to have run anything. @threads owner
+ * @param mesh  NULL: the session's; else only its sizes, kinds, coordinates and links are read
+ * @return GY_OK; what compiling fails with; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_session_footprint(gy_session *session, const gy_mesh *mesh,
+                                             const gy_planned_run *runs, int run_count,
+                                             gy_footprint *footprint);
+uint64_t gy_footprint_bytes(const gy_footprint *footprint);
 
 /**
  * The parameter's tensor if a run or gy_session_parameter has made it, else NULL: then it has

@@ -391,10 +391,11 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
         gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(*fetches));
     program->results =
         gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(gy_tensor *));
+    const gy_planned_run run = {batch, fetches, fetch_count};
     gy_status status =
         program->fetches == NULL || program->results == NULL
             ? GY_NOMEM
-            : gy_session_compile(session, batch, fetches, fetch_count, NULL, &program->graph);
+            : gy_session_compile(session, &session->mesh, &run, NULL, &program->graph);
     if (status >= 0) {
         memcpy(program->fetches, fetches, (size_t)fetch_count * sizeof(*fetches));
         status = add_steps(program);

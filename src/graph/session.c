@@ -88,12 +88,12 @@ void gy_session_free(gy_session *session)
 
 /* ---- programs ---- */
 
-gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,
-                             int fetch_count, gy_text *text, gy_graph **out)
+gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,
+                             const gy_planned_run *run, gy_text *text, gy_graph **out)
 {
-    GY_ASSERT(session->mesh.axes >= 1 && batch > 0);
+    GY_ASSERT(mesh->axes >= 1 && run->batch > 0);
     gy_graph *bound = NULL;
-    GY_TRY(gy_bind(session->graph, &session->mesh, batch, fetches, fetch_count, &bound));
+    GY_TRY(gy_bind(session->graph, mesh, run->batch, run->fetches, run->fetch_count, &bound));
     gy_status status = gy_compile(bound, session->skip, text, out);
     gy_graph_free(bound);
     return status;
@@ -271,9 +271,9 @@ gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *
     gy_graph *graph = NULL;
     gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
     if (status >= 0) {
+        const gy_planned_run run = {GY_MAX(batch, 1), values, fetch_count};
         explain_graph(session, &text);
-        status =
-            gy_session_compile(session, GY_MAX(batch, 1), values, fetch_count, &text, &graph);
+        status = gy_session_compile(session, &session->mesh, &run, &text, &graph);
     }
     if (status >= 0) {
         gy_explain_program(graph, gy_engine_workers(session->engine), &text);

@@ -120,9 +120,9 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
 gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_type *type,
                        const int64_t *offsets, gy_tensor *tensor);
 
-/** Bind and run the passes for fetches of the user's graph. */
-gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,
-                             int fetch_count, gy_text *text, gy_graph **out);
+/** Bind to the mesh and run the passes for fetches of the user's graph. */
+gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,
+                             const gy_planned_run *run, gy_text *text, gy_graph **out);
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
                          int fetch_count, gy_program **out);
 void gy_program_free(gy_program *program);

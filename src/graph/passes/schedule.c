@@ -1,8 +1,8 @@
 /*
  * The order in which tasks are pushed: that of the nodes, but a collective right after what it
- * waits for (so that it overlaps all that follows and its number comes early), and assignments
- * last (after all reads of the old value). What a fetch or an assignment reads of a parameter
- * that is assigned is copied first.
+ * waits for (so that it overlaps all that follows and its number comes early), unless the
+ * reshard pass chose its place, and assignments last (after all reads of the old value). What a
+ * fetch or an assignment reads of a parameter that is assigned is copied first.
  *
  * Run right after placement it numbers the collectives; run again at the end, when passes that
  * look at this rank's sizes have been at the graph, it keeps that order, so that all ranks
@@ -16,6 +16,7 @@
 typedef struct order {
     gy_pass pass;
     bool *entered, *emitted; /* node of `in`: what stands before it is sought, it stands */
+    bool *timed;             /* node of `in`: a collective that stays where it stands */
     bool *assigned;          /* node of `in`: a parameter that an assignment changes */
     int32_t *collectives;    /* number -> node of `in`; -1: none has it */
     int32_t *first, *after;  /* node -> the first collective that reads it, the next one; -1 */
@@ -80,7 +81,8 @@ static gy_status emit_ready(order *state, int32_t index)
     }
     GY_ASSERT(state->next <= in->node_count);
     int32_t next = state->collectives[state->next];
-    if (next >= 0 && !state->entered[next] && state->emitted[in->nodes[next].inputs[0].node]) {
+    if (next >= 0 && !state->timed[next] && !state->entered[next] &&
+        state->emitted[in->nodes[next].inputs[0].node]) {
         return emit(state, next);
     }
     return GY_OK;
@@ -173,9 +175,12 @@ static gy_status emit_all(order *state)
         if (!is_collective(&in->nodes[i])) {
             continue;
         }
-        int32_t *first = &state->first[in->nodes[i].inputs[0].node];
-        state->after[i] = *first;
-        *first = i;
+        state->timed[i] = gy_memory_is_gather(in, i);
+        if (!state->timed[i]) {
+            int32_t *first = &state->first[in->nodes[i].inputs[0].node];
+            state->after[i] = *first;
+            *first = i;
+        }
         if (number_of(&in->nodes[i]) >= 0) {
             GY_ASSERT(number_of(&in->nodes[i]) < in->node_count);
             GY_ASSERT(state->collectives[number_of(&in->nodes[i])] == -1);
@@ -207,12 +212,14 @@ gy_status gy_schedule(const gy_graph *in, gy_graph **out)
     gy_arena arena = {0};
     state.entered = gy_arena_alloc(&arena, nodes * sizeof(bool));
     state.emitted = gy_arena_alloc(&arena, nodes * sizeof(bool));
+    state.timed = gy_arena_alloc(&arena, nodes * sizeof(bool));
     state.assigned = gy_arena_alloc(&arena, nodes * sizeof(bool));
     state.collectives = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
     state.first = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
     state.after = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
-    bool is_there = state.entered != NULL && state.emitted != NULL && state.assigned != NULL &&
-                    state.collectives != NULL && state.first != NULL && state.after != NULL;
+    bool is_there = state.entered != NULL && state.emitted != NULL && state.timed != NULL &&
+                    state.assigned != NULL && state.collectives != NULL &&
+                    state.first != NULL && state.after != NULL;
     gy_status status = is_there ? emit_all(&state) : GY_NOMEM;
     gy_arena_free(&arena);
     return gy_pass_end(&state.pass, status, out);

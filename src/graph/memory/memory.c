@@ -3,10 +3,14 @@
  *
  * A view has its input's buffer. A value that is assigned to a parameter is made in the
  * parameter's own when nobody reads the old one later. A kernel that may write over an input
- * does, when it is the last to read it. Other buffers serve again once their last reader has
- * gone. What collectives read or write lives where peers can read it and is never shared: a
- * task that computes would otherwise wait for peers. For the same reason a buffer whose readers
- * wait for a collective goes to none that does not.
+ * does, when it is the last to read it; an allreduce does always. Other buffers serve again
+ * once their last reader has gone.
+ *
+ * What collectives read or write lives where peers can read it, and serves values of this kind
+ * alone. A task that computes shall not wait for peers in vain: a buffer whose readers wait for
+ * a collective goes to no task that does not, and one that a collective itself read last only
+ * when as many bytes as it has were handed to later exchanges, which keep the links busy while
+ * the task waits (double buffering).
  */
 #include "graph/graph.h"
 
@@ -14,8 +18,10 @@
 
 /* What is known of a piece of memory while nodes are walked. */
 typedef struct occupant {
-    int32_t last;  /* node that reads it last; INT32_MAX: it is kept */
-    int32_t stage; /* collectives before those that used it */
+    int32_t last;      /* node that reads it last; INT32_MAX: it is kept */
+    int32_t stage;     /* collectives before those that used it */
+    bool is_exchanged; /* a collective used it last */
+    uint64_t sent;     /* bytes of the collectives up to the last user */
     bool is_free;
     int32_t next_free; /* of those that are free; -1: none */
     bool is_taken;     /* a parameter's: the value that it will be assigned is made there */
@@ -30,10 +36,16 @@ typedef struct planner {
     int32_t *assigned;   /* of a base: node that assigns it; -1: none */
     bool *is_moved;      /* of a base: a collective reads or writes it */
     int32_t *stage;      /* node -> collectives before it */
+    uint64_t sent;       /* bytes of the collectives before the node that is placed */
     occupant *occupants; /* buffer -> what is known of it */
     int32_t first_free;
     int32_t scratch[GY_SCRATCH_MAX];
 } planner;
+
+static bool is_exchange(const gy_graph_node *node)
+{
+    return (node->op->flags & GY_OP_COLLECTIVE) != 0;
+}
 
 static bool is_fed(const gy_graph_node *node)
 {
@@ -63,7 +75,7 @@ static void note_node(planner *p, int32_t index)
     GY_ASSERT(index >= 0 && index < p->graph->node_count);
     const gy_graph *graph = p->graph;
     const gy_graph_node *node = &graph->nodes[index];
-    const bool is_collective = (node->op->flags & GY_OP_COLLECTIVE) != 0;
+    const bool is_collective = is_exchange(node);
     const bool is_view = (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign;
     GY_ASSERT(!is_view || (node->input_count >= 1 && node->output_count == 1));
     for (int32_t k = 0; k < node->output_count; k++) {
@@ -123,7 +135,8 @@ static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
     const gy_graph_node *node = &p->graph->nodes[index];
     const gy_type *from = gy_graph_type(p->graph, node->inputs[i]), *to = &node->types[k];
     const gy_kernel *kernel = p->choices[index].kernel;
-    if (kernel == NULL || from->format != to->format ||
+    const bool is_allreduce = node->op == &gy_ops_row_allreduce;
+    if ((kernel == NULL && !is_allreduce) || from->format != to->format ||
         gy_dtype_bytes(from->dtype) != gy_dtype_bytes(to->dtype) || from->rank != to->rank) {
         return false;
     }
@@ -132,7 +145,7 @@ static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
             node->attributes.fused.program->outputs[k].reduction != NULL) {
             return false;
         }
-    } else if (k != 0 || i >= 8 || (kernel->in_place >> i & 1) == 0) {
+    } else if (!is_allreduce && (k != 0 || i >= 8 || (kernel->in_place >> i & 1) == 0)) {
         return false;
     }
     gy_view a = gy_local_view(&p->graph->mesh, from, NULL);
@@ -164,13 +177,20 @@ static bool is_output_buffer(const planner *p, int32_t index, int32_t k, int32_t
     return false;
 }
 
+/* Of a value that is the program's own. */
+static gy_storage_kind kind_of(const planner *p, int32_t value)
+{
+    GY_ASSERT(p->base[value] == value);
+    return p->is_moved[value] ? GY_STORAGE_SHARED : GY_STORAGE_OWN;
+}
+
 /* The buffer of the parameter that the value will be assigned to; -1: it must be copied. */
 static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
 {
     GY_ASSERT(k >= 0 && k < p->graph->nodes[index].output_count);
     const gy_graph *graph = p->graph;
     const int32_t value = graph->nodes[index].first_value + k;
-    if (p->assigned[value] < 0 || p->is_moved[value]) {
+    if (p->assigned[value] < 0) {
         return -1;
     }
     const gy_graph_node *assign = &graph->nodes[p->assigned[value]];
@@ -192,28 +212,49 @@ static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
 static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
 {
     const gy_graph_node *node = &p->graph->nodes[index];
+    const gy_storage_kind kind = kind_of(p, node->first_value + k);
     for (int i = 0; i < node->input_count; i++) {
         int32_t base = base_of(p, node->inputs[i]), buffer = p->plan->of_value[base];
         GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
-        bool is_own = p->plan->buffers[buffer].kind == GY_STORAGE_OWN && !p->is_moved[base];
-        if (is_own && p->last[base] == index && p->occupants[buffer].last == index &&
-            !is_output_buffer(p, index, k, buffer) && may_overwrite(p, index, k, i) &&
-            may_replace(p, index, k, base)) {
+        if (p->plan->buffers[buffer].kind == kind && p->last[base] == index &&
+            p->occupants[buffer].last == index && !is_output_buffer(p, index, k, buffer) &&
+            may_overwrite(p, index, k, i) && may_replace(p, index, k, base)) {
             return buffer;
         }
     }
     return -1;
 }
 
+/* May the node write there without waiting in vain? */
+static bool is_ready(const planner *p, int32_t index, int32_t buffer)
+{
+    const occupant *t = &p->occupants[buffer];
+    GY_ASSERT(t->is_free && t->last < index && t->sent <= p->sent);
+    if (t->is_exchanged) {
+        return p->sent - t->sent >= p->plan->buffers[buffer].size_bytes / 2;
+    }
+    return is_exchange(&p->graph->nodes[index]) || t->stage <= p->stage[index];
+}
+
+/* Is so large a buffer not wasted on so small a value? What is shared may be kept until the
+ * update. */
+static bool is_near(gy_storage_kind kind, size_t have, size_t size_bytes)
+{
+    GY_ASSERT(have >= size_bytes);
+    return kind == GY_STORAGE_SHARED ? have - size_bytes <= size_bytes / 2
+                                     : have / 4 <= size_bytes;
+}
+
 /* Take the free buffer that fits best; of equals the one made last. -1: none fits. */
-static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
+static int32_t take_free(planner *p, int32_t index, gy_storage_kind kind, size_t size_bytes)
 {
     int32_t *best = NULL, buffer = -1;
     size_t least = SIZE_MAX;
     for (int32_t *at = &p->first_free; *at >= 0; at = &p->occupants[*at].next_free) {
         const size_t have = p->plan->buffers[*at].size_bytes;
-        if (p->occupants[*at].stage <= p->stage[index] && have >= size_bytes &&
-            have / 4 <= size_bytes && (have < least || (have == least && *at > buffer))) {
+        if (p->plan->buffers[*at].kind == kind && have >= size_bytes &&
+            is_near(kind, have, size_bytes) &&
+            (have < least || (have == least && *at > buffer)) && is_ready(p, index, *at)) {
             best = at;
             buffer = *at;
             least = have;
@@ -221,7 +262,7 @@ static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
     }
     if (best != NULL) {
         GY_ASSERT(p->occupants[buffer].is_free);
-        GY_ASSERT(p->plan->buffers[buffer].kind == GY_STORAGE_OWN);
+        GY_ASSERT(p->plan->buffers[buffer].kind == kind);
         *best = p->occupants[buffer].next_free;
     }
     return buffer;
@@ -242,11 +283,9 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     if (is_fed(node)) {
         return add_buffer(p, leaf_kind(node), index, size_bytes);
     }
-    if (p->is_moved[value]) {
-        return add_buffer(p, GY_STORAGE_SHARED, -1, size_bytes);
-    }
+    const gy_storage_kind kind = kind_of(p, value);
     if (p->plan->is_plain || node->op == &gy_ops_row_fill) {
-        return add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+        return add_buffer(p, kind, -1, size_bytes);
     }
     int32_t buffer = parameter_buffer(p, index, k);
     if (buffer >= 0) {
@@ -257,10 +296,10 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     }
     buffer = input_buffer(p, index, k);
     if (buffer < 0) {
-        buffer = take_free(p, index, size_bytes);
+        buffer = take_free(p, index, kind, size_bytes);
     }
     if (buffer < 0) {
-        buffer = add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+        buffer = add_buffer(p, kind, -1, size_bytes);
     }
     GY_ASSERT(p->last[value] >= index);
     GY_ASSERT(p->plan->buffers[buffer].size_bytes >= size_bytes);
@@ -268,16 +307,21 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     return buffer;
 }
 
-static void release(planner *p, int32_t index, gy_value value)
+static void release(planner *p, int32_t index, int32_t buffer)
 {
-    const int32_t b = p->plan->of_value[base_of(p, value)];
-    GY_ASSERT(b >= 0 && b < p->plan->buffer_count);
-    occupant *t = &p->occupants[b];
-    if (p->plan->buffers[b].kind == GY_STORAGE_OWN && !t->is_free && t->last == index) {
-        *t = (occupant){.last = index, .stage = p->stage[index], .is_free = true};
-        t->next_free = p->first_free;
-        p->first_free = b;
-        GY_ASSERT(t->next_free != b);
+    GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
+    const gy_storage_kind kind = p->plan->buffers[buffer].kind;
+    occupant *t = &p->occupants[buffer];
+    const bool is_ours = kind == GY_STORAGE_OWN || kind == GY_STORAGE_SHARED;
+    if (is_ours && !t->is_free && t->last == index) {
+        *t = (occupant){.last = index,
+                        .stage = p->stage[index],
+                        .is_exchanged = is_exchange(&p->graph->nodes[index]),
+                        .sent = p->sent,
+                        .is_free = true,
+                        .next_free = p->first_free};
+        p->first_free = buffer;
+        GY_ASSERT(t->next_free != buffer);
     }
 }
 
@@ -286,15 +330,25 @@ static void release_after(planner *p, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < p->graph->node_count);
     const gy_graph_node *node = &p->graph->nodes[index];
+    if (is_exchange(node)) {
+        const size_t read =
+            gy_local_bytes(&p->graph->mesh, gy_graph_type(p->graph, node->inputs[0]));
+        const size_t made = gy_local_bytes(&p->graph->mesh, &node->types[0]);
+        p->sent += GY_MAX(read, made);
+    }
     for (int i = 0; i < node->input_count; i++) {
-        release(p, index, node->inputs[i]);
+        release(p, index, p->plan->of_value[base_of(p, node->inputs[i])]);
     }
     for (int32_t k = 0; k < node->output_count; k++) {
-        release(p, index, (gy_value){index, k});
+        release(p, index, p->plan->of_value[base_of(p, (gy_value){index, k})]);
+    }
+    if (p->plan->of_workspace[index] >= 0) { /* of a kernel: it is in no list */
+        release(p, index, p->plan->of_workspace[index]);
     }
 }
 
-/* Kernels take scratch in turn, one for each that may run at a time. */
+/* Kernels take scratch in turn, one for each that may run at a time. An exchange has its own
+ * until it has ended. */
 static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
 {
     GY_ASSERT(*turn >= 0 && p->plan->scratch_count >= 1);
@@ -302,15 +356,17 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
     if (size_bytes == 0) {
         return -1;
     }
-    bool is_own = p->plan->is_plain || p->choices[index].kernel == NULL;
-    int32_t *slot = &p->scratch[*turn % p->plan->scratch_count];
-    if (is_own || *slot < 0) {
-        int32_t made = add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
-        if (is_own) {
-            return made;
-        }
-        *slot = made;
+    if (p->plan->is_plain) {
+        return add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
     }
+    if (p->choices[index].kernel == NULL) {
+        int32_t buffer = take_free(p, index, GY_STORAGE_OWN, size_bytes);
+        buffer = buffer >= 0 ? buffer : add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+        p->occupants[buffer] = (occupant){.last = index};
+        return buffer;
+    }
+    int32_t *slot = &p->scratch[*turn % p->plan->scratch_count];
+    *slot = *slot >= 0 ? *slot : add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
     (*turn)++;
     gy_storage *storage = &p->plan->buffers[*slot];
     storage->size_bytes = GY_MAX(storage->size_bytes, size_bytes);
