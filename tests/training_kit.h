@@ -111,7 +111,7 @@ static inline void kit_run_ranks(int ranks, gy_status (*run)(kit_rank *me), void
                                  kit_rank members[KIT_RANKS_MAX])
 {
     gy_transport *transports[KIT_RANKS_MAX];
-    const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 64 << 20};
+    const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 128 << 20};
     GY_ASSERT(ranks == 1 ||
               gy_transport_shm_open_all(&segment, gy_env_real(), transports) == GY_OK);
     kit_run_on(ranks == 1 ? NULL : transports, NULL, ranks, run, arg, members);

@@ -258,6 +258,9 @@ typedef struct gy_train_options {
     /* Parameters of fewer dimensions have no weight decay: 2 spares biases and gains; 0: all
      * have it. */
     int weight_decay_rank_min;
+    /* What a rank may hold of parameters, optimizer state and values. A training for which more
+       is predicted ends before its first step. 0: no limit. */
+    uint64_t memory_bytes;
 } gy_train_options;
 
 /**
@@ -292,8 +295,9 @@ typedef struct gy_train_result {
  * The last batch of an epoch has the rows that are left; a batch larger than the set is all of
  * it. Losses are means over labels, whatever the ranks' shares.
  * @return GY_OK; GY_NUMERIC the loss is not a number (names the step, counted from 1), or a
- * parameter is not finite at a checkpoint or the end: the model is what that step left; GY_ARG
- * a label out of range (names the sample), an option; what data, files, ranks failed with
+ * parameter is not finite at a checkpoint or the end: the model is what that step left;
+ * GY_LIMIT a rank would hold more than memory_bytes (names what fits); GY_ARG a label out of
+ * range (names the sample), an option; what data, files, ranks failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
                                         const gy_train_options *options,

@@ -19,7 +19,7 @@ static struct {
     gy_option_list data;
     long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
         checkpoint_every, steps_max;
-    long long zero;
+    long long zero, memory;
     long long warmup, layers, width, heads, context;
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
@@ -71,6 +71,9 @@ static const gy_option options[] = {
     {&gy_option_zero, GY_OPTION_INTEGER,
      "1 the optimizer's state, 2 sums of gradients as well, 3 parameters as well; default: 0",
      PLACE(zero), 0, 3, NULL},
+    {&gy_option_memory, GY_OPTION_SIZE,
+     "of parameters, optimizer state and values, as predicted; default: no limit",
+     PLACE(memory), 1, 0, NULL},
     {&gy_option_pin, GY_OPTION_LIST, "such as 'dense*.weight:model=S1'", PLACE(pins), 0, 0,
      NULL},
     {&gy_option_optimizer, GY_OPTION_CHOICE, "default: adam, gpt adamw", PLACE(optimizer), 0, 0,
@@ -202,6 +205,7 @@ static gy_train_options train_options(train_job *job)
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
         .zero = (int)settings.zero,
+        .memory_bytes = (uint64_t)settings.memory,
         .pins = pins.list,
         .pin_count = pins.count,
         .optimizer = settings.optimizer == NULL

@@ -5,6 +5,7 @@
  *
  * @source lecture A, "Synchronous Data Parallelism w/ BSP"
  */
+#include "graph/graph.h"
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
@@ -188,6 +189,8 @@ static gy_status begin(loop *l)
     }
     GY_TRY(gy_train_tell(l->model->comm, gy_model_build(l->model, &l->options)));
     GY_TRY(check_rows(l));
+    const gy_train_counts counts = {count, l->test != NULL ? l->test->count : 0};
+    GY_TRY(gy_train_check_memory(l->model, &l->options, &counts));
     GY_TRY(gy_train_tell(l->model->comm, make_room(l)));
     if (l->options.resume) {
         bool is_found = false;
@@ -342,10 +345,15 @@ static void count_exchanges(loop *l, bool adds)
     l->result.exchange_count = count;
 }
 
+int64_t gy_train_test_batch(const gy_model *model, const gy_train_options *options)
+{
+    return GY_MAX(options->batch, test_labels / model->label_count);
+}
+
 /* Test at an epoch's end; decides about stopping early. */
 static gy_status test_model(loop *l)
 {
-    const int64_t batch = GY_MAX(l->options.batch, test_labels / l->model->label_count);
+    const int64_t batch = gy_train_test_batch(l->model, &l->options);
     count_exchanges(l, true);
     GY_TRY(gy_model_evaluate(l->model, l->test, batch, &l->result.test_loss,
                              &l->result.test_accuracy, NULL));
@@ -523,6 +531,19 @@ gy_status gy_train_explain(gy_model *model, const gy_train_options *options, cha
     gy_train_options filled;
     GY_TRY(gy_train_defaults(options, &filled));
     GY_TRY(gy_model_build(model, &filled));
-    return gy_session_explain(model->session, filled.batch, model->update.fetches,
-                              model->update.fetch_count, text);
+    gy_footprint footprint;
+    gy_text all = {.data = NULL};
+    char *stages = NULL;
+    GY_TRY(gy_train_predict(model, &filled, &(gy_train_counts){.train = 0}, &footprint));
+    GY_TRY(gy_session_explain(model->session, filled.batch, model->update.fetches,
+                              model->update.fetch_count, &stages));
+    gy_text_add_bytes(&all, stages, strlen(stages));
+    gy_string_free(stages);
+    gy_train_explain_memory(&footprint, &all);
+    if (all.status < 0) {
+        gy_text_free(&all);
+        return GY_NOMEM;
+    }
+    *text = all.data;
+    return GY_OK;
 }

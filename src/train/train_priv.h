@@ -177,6 +177,26 @@ gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);
  * not pinned along axes of other kinds than data. Collective; GY_NOMEM. */
 gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options);
 
+enum { GY_TRAIN_FIT_BYTES = 160 };
+/** Samples of the data sets, which tell the sizes of batches; 0: not known, or no test. */
+typedef struct gy_train_counts {
+    int64_t train, test;
+} gy_train_counts;
+/** Rows of a batch that is tested in the training. */
+int64_t gy_train_test_batch(const gy_model *model, const gy_train_options *options);
+struct gy_footprint; /* graph/graph.h */
+/** What the rank with the largest parts will hold of a training for which the model is built.
+ */
+GY_MUST_CHECK gy_status gy_train_predict(const gy_model *model, const gy_train_options *options,
+                                         const gy_train_counts *counts,
+                                         struct gy_footprint *footprint);
+/** Lines about it, for --explain. */
+void gy_train_explain_memory(const struct gy_footprint *footprint, gy_text *text);
+/** GY_LIMIT it is more than options->memory_bytes: names both figures, and the stage or the
+ * number of ranks that fits. All ranks call it and end alike. */
+GY_MUST_CHECK gy_status gy_train_check_memory(gy_model *model, const gy_train_options *options,
+                                              const gy_train_counts *counts);
+
 /**
  * Add every slot of the model to a bundle, without elements: gy_session_save writes what each
  * rank has of them.

@@ -5,6 +5,9 @@
  * each rank adds up its own rows, and one exchange an update completes the sum, however many
  * batches it is of.
  *
+ * What a rank will hold under a stage and a mesh is found by compiling the training, so that
+ * one that does not fit ends before its first step, with the stage or the mesh that does.
+ *
  * @source Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020
  */
@@ -56,14 +59,15 @@ static bool is_gradient_sum(const gy_train_slot *slot)
     return slot->kind == GY_SLOT_STATE && end != NULL && strcmp(end, "/" GY_TRAIN_SUM) == 0;
 }
 
-static gy_placement placement_of(const gy_model *model, const gy_train_slot *slot, int stage)
+static gy_placement placement_of(const gy_model *model, const gy_train_slot *slot, int stage,
+                                 int ranks)
 {
     const int first_stage = is_gradient_sum(slot)             ? 2
                             : slot->kind == GY_SLOT_STATE     ? 1
                             : slot->kind == GY_SLOT_PARAMETER ? 3
                                                               : GY_TRAIN_ZERO_MAX + 1;
     if (stage >= first_stage) {
-        return cut_of(node_of(model, slot), gy_model_row_ranks(model));
+        return cut_of(node_of(model, slot), ranks);
     }
     return is_gradient_sum(slot) ? (gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM}
                                  : (gy_placement){.kind = GY_REPLICATE};
@@ -113,10 +117,31 @@ static gy_status apply(const gy_model *model, const gy_parameter_pin *pin)
                : gy_fail(GY_ARG, "pin: model %s has no parameter '%s'", model->name, pin->name);
 }
 
+/* Pins as the options say, for so many ranks along data. */
+static gy_status pin_slots(const gy_model *model, const gy_train_options *options, int stage,
+                           int ranks)
+{
+    for (int i = 0; i < options->pin_count; i++) {
+        GY_TRY(apply(model, &options->pins[i]));
+    }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const gy_train_slot *slot = &model->slots[i];
+        if (node_of(model, slot)->pins[GY_AXIS_DATA].kind == GY_REPLICATE) {
+            GY_TRY(gy_pin(slot->node, "data", placement_of(model, slot, stage, ranks)));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_mesh mesh_of(const gy_model *model)
+{
+    return model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+}
+
 /* Has this rank a part of the slot? */
 static bool is_part(const gy_model *model, const gy_train_slot *slot)
 {
-    const gy_mesh mesh = model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+    const gy_mesh mesh = mesh_of(model);
     const gy_type type = gy_graph_parameter_type(&mesh, node_of(model, slot));
     for (int axis = 0; axis < mesh.axes; axis++) {
         if (type.placement[axis].kind != GY_REPLICATE) {
@@ -131,16 +156,7 @@ gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options)
     GY_ASSERT(options->zero >= 0);
     GY_ASSERT(options->zero <= GY_TRAIN_ZERO_MAX);
     model->is_sharded = false;
-    for (int i = 0; i < options->pin_count; i++) {
-        GY_TRY(apply(model, &options->pins[i]));
-    }
-    for (size_t i = 0; i < model->slot_count; i++) {
-        const gy_train_slot *slot = &model->slots[i];
-        if (node_of(model, slot)->pins[GY_AXIS_DATA].kind == GY_REPLICATE) {
-            GY_TRY(gy_pin(slot->node, "data", placement_of(model, slot, options->zero)));
-        }
-    }
-    return GY_OK;
+    return pin_slots(model, options, options->zero, gy_model_row_ranks(model));
 }
 
 gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options)
@@ -159,4 +175,228 @@ gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options
 bool gy_model_is_sharded(const gy_model *model)
 {
     return model->is_sharded;
+}
+
+/* ---- what a rank will hold ---- */
+
+enum { RUNS_MAX = 5, RANKS_TRIED = 256 };
+
+static void add_run(gy_planned_run *runs, int *count, int64_t batch, const gy_value *fetches,
+                    int fetch_count)
+{
+    GY_ASSERT(*count < RUNS_MAX);
+    if (batch > 0) {
+        runs[(*count)++] = (gy_planned_run){batch, fetches, fetch_count};
+    }
+}
+
+/* The programs of the training, and those of its tests. */
+static gy_status predict_on(const gy_model *model, const gy_train_options *options,
+                            const gy_train_counts *counts, const gy_mesh *mesh,
+                            gy_footprint *footprint)
+{
+    const gy_update *u = &model->update;
+    const int all = u->fetch_count + u->gather_count;
+    gy_value *values = gy_alloc("train.footprint", ((size_t)all + 2) * sizeof(*values));
+    if (values == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < all; i++) {
+        const gy_node *node =
+            i < u->fetch_count ? &u->fetches[i] : &u->gather_fetches[i - u->fetch_count];
+        values[i] = (gy_value){node->index, node->output};
+    }
+    values[all] = (gy_value){model->loss.index, model->loss.output};
+    values[all + 1] = (gy_value){model->predicted.index, model->predicted.output};
+    const int64_t batch =
+        counts->train > 0 ? GY_MIN(options->batch, counts->train) : options->batch;
+    const int64_t rest = counts->train % batch;
+    const int64_t tested = gy_train_test_batch(model, options);
+    gy_planned_run runs[RUNS_MAX];
+    int count = 0;
+    add_run(runs, &count, batch, values, u->fetch_count);
+    add_run(runs, &count, rest, values, u->fetch_count);
+    add_run(runs, &count, options->accumulate > 1 ? batch : 0, values + u->fetch_count,
+            u->gather_count);
+    if (counts->test > 0) {
+        add_run(runs, &count, counts->test < tested ? 0 : tested, values + all, 2);
+        add_run(runs, &count, counts->test % tested, values + all, 2);
+    }
+    gy_status status = gy_session_footprint(model->session, mesh, runs, count, footprint);
+    gy_free(values);
+    return status;
+}
+
+/* The rank that has most: parts that are larger come last. */
+static gy_mesh last_rank(gy_mesh mesh)
+{
+    for (int axis = 0; axis < mesh.axes; axis++) {
+        mesh.coordinates[axis] = mesh.sizes[axis] - 1;
+    }
+    return mesh;
+}
+
+gy_status gy_train_predict(const gy_model *model, const gy_train_options *options,
+                           const gy_train_counts *counts, gy_footprint *footprint)
+{
+    const gy_mesh mesh = last_rank(mesh_of(model));
+    return predict_on(model, options, counts, &mesh, footprint);
+}
+
+/* The same mesh with so many ranks along data; as it is where it has no such axis. */
+static gy_mesh mesh_with(const gy_model *model, int ranks)
+{
+    gy_mesh mesh = mesh_of(model);
+    const int axis = gy_mesh_data_axis(&mesh);
+    if (axis >= 0) {
+        mesh.sizes[axis] = ranks;
+    }
+    return last_rank(mesh);
+}
+
+/* Bytes under another stage and number of ranks along data. The pins are then those. */
+static gy_status predict_other(const gy_model *model, const gy_train_options *options,
+                               const gy_train_counts *counts, int stage, int ranks,
+                               uint64_t *size_bytes)
+{
+    gy_footprint footprint;
+    const gy_mesh mesh = mesh_with(model, ranks);
+    for (size_t i = 0; i < model->slot_count; i++) { /* what other axes cut stays */
+        node_of(model, &model->slots[i])->pins[GY_AXIS_DATA] =
+            (gy_placement){.kind = GY_REPLICATE};
+    }
+    GY_TRY(pin_slots(model, options, stage, ranks));
+    GY_TRY(predict_on(model, options, counts, &mesh, &footprint));
+    *size_bytes = gy_footprint_bytes(&footprint);
+    return GY_OK;
+}
+
+/* A stage and a number of ranks along data, and what a rank holds then. */
+typedef struct fit_found {
+    int stage, ranks;
+    uint64_t size_bytes;
+} fit_found;
+
+/* Look at one more. */
+static gy_status try_fit(const gy_model *model, const gy_train_options *options,
+                         const gy_train_counts *counts, fit_found tried, fit_found *best)
+{
+    GY_TRY(predict_other(model, options, counts, tried.stage, tried.ranks, &tried.size_bytes));
+    if (tried.size_bytes < best->size_bytes) {
+        *best = tried;
+    }
+    return GY_OK;
+}
+
+/* What fits, for the end of a sentence: the next stage, else more ranks along data; else what
+ * is closest. */
+static gy_status find_fit(const gy_model *model, const gy_train_options *options,
+                          const gy_train_counts *counts, char text[GY_TRAIN_FIT_BYTES])
+{
+    const gy_mesh mesh = mesh_of(model);
+    const int ranks = gy_mesh_row_ranks(&mesh);
+    const uint64_t limit = options->memory_bytes;
+    int other = 1; /* ranks along the other axes */
+    fit_found best = {.size_bytes = UINT64_MAX};
+    for (int axis = 0; axis < mesh.axes; axis++) {
+        other *= axis == gy_mesh_data_axis(&mesh) ? 1 : mesh.sizes[axis];
+    }
+    for (int stage = options->zero + 1;
+         ranks > 1 && best.size_bytes > limit && stage <= GY_TRAIN_ZERO_MAX; stage++) {
+        GY_TRY(try_fit(model, options, counts, (fit_found){stage, ranks, 0}, &best));
+    }
+    for (int more = 2 * ranks; gy_mesh_data_axis(&mesh) >= 0 && best.size_bytes > limit &&
+                               more * other <= RANKS_TRIED;
+         more *= 2) {
+        GY_TRY(try_fit(model, options, counts, (fit_found){GY_TRAIN_ZERO_MAX, more, 0}, &best));
+    }
+    char size[32], where[64] = "";
+    if (best.ranks > ranks) {
+        snprintf(where, sizeof(where), " on %d ranks, data=%d", best.ranks * other, best.ranks);
+    }
+    if (best.ranks == 0) {
+        snprintf(text, GY_TRAIN_FIT_BYTES, "choose a smaller model or batch");
+    } else if (best.size_bytes <= limit) {
+        snprintf(text, GY_TRAIN_FIT_BYTES, "zero %d%s takes %s", best.stage, where,
+                 gy_text_bytes(size, best.size_bytes));
+    } else {
+        snprintf(text, GY_TRAIN_FIT_BYTES,
+                 "the least is %s, with zero %d%s; choose a smaller model or batch",
+                 gy_text_bytes(size, best.size_bytes), best.stage, where);
+    }
+    return GY_OK;
+}
+
+/* Of this rank; the pins may be others then. */
+static gy_status check_memory(const gy_model *model, const gy_train_options *options,
+                              const gy_train_counts *counts)
+{
+    gy_footprint f;
+    char fit[GY_TRAIN_FIT_BYTES], sizes[4][32];
+    GY_TRY(gy_train_predict(model, options, counts, &f));
+    if (gy_footprint_bytes(&f) <= options->memory_bytes) {
+        return GY_OK;
+    }
+    GY_TRY(find_fit(model, options, counts, fit));
+    return gy_fail(GY_LIMIT,
+                   "training: a rank will hold %s (parameters and optimizer state %s, values "
+                   "%s), the limit is %s; %s",
+                   gy_text_bytes(sizes[0], gy_footprint_bytes(&f)),
+                   gy_text_bytes(sizes[1], f.parameter_bytes),
+                   gy_text_bytes(sizes[2], gy_footprint_bytes(&f) - f.parameter_bytes),
+                   gy_text_bytes(sizes[3], options->memory_bytes), fit);
+}
+
+/* The pins of all slots, each as it is kept. */
+typedef struct slot_pins {
+    gy_placement pins[GY_AXIS_KINDS];
+    uint8_t pinned_kinds;
+} slot_pins;
+
+static gy_status check_and_restore(const gy_model *model, const gy_train_options *options,
+                                   const gy_train_counts *counts)
+{
+    slot_pins *saved = gy_alloc_zero("train.pins", model->slot_count + 1, sizeof(*saved));
+    if (saved == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const gy_graph_node *node = node_of(model, &model->slots[i]);
+        memcpy(saved[i].pins, node->pins, sizeof(saved[i].pins));
+        saved[i].pinned_kinds = node->pinned_kinds;
+    }
+    const gy_status status = check_memory(model, options, counts);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        gy_graph_node *node = node_of(model, &model->slots[i]);
+        memcpy(node->pins, saved[i].pins, sizeof(node->pins));
+        node->pinned_kinds = saved[i].pinned_kinds;
+    }
+    gy_free(saved);
+    return status;
+}
+
+gy_status gy_train_check_memory(gy_model *model, const gy_train_options *options,
+                                const gy_train_counts *counts)
+{
+    return options->memory_bytes == 0
+               ? GY_OK
+               : gy_session_agree(model->comm, check_and_restore(model, options, counts));
+}
+
+void gy_train_explain_memory(const gy_footprint *f, gy_text *text)
+{
+    const struct {
+        const char *name;
+        uint64_t size_bytes;
+    } rows[] = {{"parameters and optimizer state", f->parameter_bytes},
+                {"inputs", f->input_bytes},
+                {"values and workspaces", f->program_bytes},
+                {"exchanged values", f->shared_bytes}};
+    char size[32];
+    gy_text_add(text, "== memory of a rank: %s predicted\n",
+                gy_text_bytes(size, gy_footprint_bytes(f)));
+    for (size_t i = 0; i < GY_COUNT(rows); i++) {
+        gy_text_add(text, "     %s: %s\n", rows[i].name,
+                    gy_text_bytes(size, rows[i].size_bytes));
+    }
 }

@@ -124,6 +124,9 @@ static const struct {
      "! t $P --pin nothing:data=S1 && grep -q \"has no parameter 'nothing'\" said && "
      "! t $P --pin dense1.bias:data=S1 && grep -q 'cannot cut dimension 1' said && "
      "! t $P --pin dense1.bias && grep -q 'expected NAME:AXIS' said"},
+    {"train", "memory",
+     "t $P -n 2 --memory 1GB && ! t $P -n 2 --memory 1KB && "
+     "grep -q 'a rank will hold .*, the limit is 1000 B; ' said"},
     {"train", "zero",
      "for z in 0 1 2 3; do t $P -n 2 --zero $z --explain && "
      "cp said out/mlp/said && mv out zero$z || exit 1; done; "
