@@ -420,7 +420,7 @@ static void start_server(world *at, int index)
 static void start_worker(world *at, int index)
 {
     worker *self = &at->all[index];
-    char name[16], address[16];
+    char name[24], address[16];
     *self = (worker){.world = at, .index = index, .host = at->servers + index};
     snprintf(name, sizeof(name), "worker %d", index);
     gy_rpc_options options = {.name = name,
