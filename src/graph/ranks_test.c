@@ -174,14 +174,10 @@ static gy_status run_pinned(member *me)
     return run_random(me);
 }
 
-static int decided_cuts; /* parameters of rank 0 that programs decided to cut */
-
 static gy_status run_decided(member *me)
 {
     me->decides = true;
-    const gy_status status = run_random(me);
-    decided_cuts += me->number == 0 ? me->cut_count : 0;
-    return status;
+    return run_random(me);
 }
 
 static gy_status run_pinned_and_decided(member *me)
@@ -565,6 +561,8 @@ static gy_status run_layers(member *me)
 
 static const int meshes[][3] = {{2, 2, 1}, {1, 2, 1}, {1, 4, 1}, {4, 1, 1}, {1, 3, 1}};
 
+static int decided_cuts; /* parameters of rank 0 that programs decided to cut */
+
 static void assert_mesh_agrees(const int mesh[3], bool cuts, uint64_t seed,
                                gy_status (*run)(member *me), const member *alone)
 {
@@ -572,6 +570,7 @@ static void assert_mesh_agrees(const int mesh[3], bool cuts, uint64_t seed,
     const int ranks = mesh[0] * mesh[1] * mesh[2];
     run_mesh(mesh, cuts, seed, run, together);
     assert_members_ok(together, ranks);
+    decided_cuts += together[0].decides ? together[0].cut_count : 0;
     run_mesh(mesh, cuts, seed, run, again);
     for (int rank = 0; rank < ranks; rank++) {
         assert_same(alone, &together[rank]);

@@ -263,7 +263,7 @@ GY_TEST(ranks_hold_what_is_predicted)
 GY_TEST(a_model_trains_in_less_than_its_state)
 {
     const bool is_measured = gy_test_cases(8) >= 8; /* not where a sanitizer has memory, too */
-    const shape s = {4, is_measured ? 512 : 64, 8, 16, 3, 1};
+    const shape s = {4, is_measured ? 512 : 128, 8, 16, 3, 1};
     const trial t = is_measured ? trained_apart(&s, 8) : trained(&s, 8);
     if (t.status < 0) {
         fail_msg("%s", t.text);
