@@ -18,7 +18,6 @@
 
 enum { RANKS = 4, TOKENS = 64, CHARACTERS = 65 };
 
-static const char *characters[CHARACTERS];
 
 /* ---- a text that means nothing ---- */
 
@@ -61,6 +60,7 @@ typedef struct shape {
 
 static gy_status make_gpt(const shape *s, gy_comm *comm, gy_mesh *mesh, gy_model **model)
 {
+    const char *characters[CHARACTERS];
     for (int i = 0; i < CHARACTERS; i++) {
         characters[i] = &"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-+*"[i];
     }

@@ -68,8 +68,8 @@ static gy_status keep_parameters(gy_model *model, trial *t)
 
 static gy_status new_gpt(const trial *t, gy_model_options *options, gy_model **model)
 {
-    static char names[GPT_CLASSES][2];
-    static const char *pointers[GPT_CLASSES]; /* alike from each rank */
+    char names[GPT_CLASSES][2] = {{0}};
+    const char *pointers[GPT_CLASSES];
     for (int i = 0; i < GPT_CLASSES; i++) {
         names[i][0] = (char)('0' + i);
         pointers[i] = names[i];

@@ -24,27 +24,27 @@ static const char *const lines[] = {
     "gyre script --help removeEmpty | grep -q 'removeEmpty(target, margin, select=, '",
     "gyre script -h nosuch 2>said; [ $? = 2 ] && grep -q 'no builtin function' said",
     /* errors are status 1: what was printed comes first */
-    "printf 'print(1)\\nx = 3\\ny = x + z1\\n' >b.dml; gyre script b.dml >out 2>said; "
-    "[ $? = 1 ] && [ ! -s out ] && grep -qx 'b.dml:3:9: z1 is not defined' said && "
-    "grep -qx '    y = x + z1' said && grep -qx '            ^' said",
-    "printf 'print(1)\\nx = matrix(0, 2, 2) %%*%% matrix(0, 3, 3)\\n' >b.dml; gyre script "
-    "b.dml "
-    ">out 2>said; [ $? = 1 ] && [ \"$(cat out)\" = 1 ] && grep -q 'b.dml:2:21: %\\*%' said",
+    ("printf 'print(1)\\nx = 3\\ny = x + z1\\n' >b.dml; gyre script b.dml >out 2>said; "
+     "[ $? = 1 ] && [ ! -s out ] && grep -qx 'b.dml:3:9: z1 is not defined' said && "
+     "grep -qx '    y = x + z1' said && grep -qx '            ^' said"),
+    ("printf 'print(1)\\nx = matrix(0, 2, 2) %%*%% matrix(0, 3, 3)\\n' >b.dml; gyre script "
+     "b.dml "
+     ">out 2>said; [ $? = 1 ] && [ \"$(cat out)\" = 1 ] && grep -q 'b.dml:2:21: %\\*%' said"),
     "gyre script nosuch.dml 2>said; [ $? = 1 ] && grep -q 'cannot read nosuch.dml' said",
     "gyre script -s 'print(1)' >/dev/full 2>said; [ $? = 1 ]",
     /* source and the library */
-    "mkdir -p s lib; printf 'f = function(int a) return (int b) { b = a + 1 }\\n' >s/f.dml; "
-    "printf 'source(\"f.dml\") as n\\nprint(n::f(4))\\n' >s/g.dml; "
-    "[ \"$(gyre script s/g.dml)\" = 5 ]",
-    "printf 'm_twice = function(matrix[double] X) return (matrix[double] Y) { Y = 2 * X }\\n' "
-    ">lib/twice.dml; [ \"$(GYRE_DML_PATH=$PWD/none:$PWD/lib gyre script -s "
-    "'print(sum(twice(matrix(3, 1, 1))))')\" = 6.0 ]",
-    "printf 'source(\"a1.dml\") as b\\nf = function(int x) return (int y) { y = x }\\n' "
-    ">s/a2.dml; printf 'source(\"a2.dml\") as a\\nprint(a::f(8))\\n' >s/a1.dml; "
-    "[ \"$(gyre script s/a1.dml)\" = 8 ]",
+    ("mkdir -p s lib; printf 'f = function(int a) return (int b) { b = a + 1 }\\n' >s/f.dml; "
+     "printf 'source(\"f.dml\") as n\\nprint(n::f(4))\\n' >s/g.dml; "
+     "[ \"$(gyre script s/g.dml)\" = 5 ]"),
+    ("printf 'm_twice = function(matrix[double] X) return (matrix[double] Y) { Y = 2 * X }\\n' "
+     ">lib/twice.dml; [ \"$(GYRE_DML_PATH=$PWD/none:$PWD/lib gyre script -s "
+     "'print(sum(twice(matrix(3, 1, 1))))')\" = 6.0 ]"),
+    ("printf 'source(\"a1.dml\") as b\\nf = function(int x) return (int y) { y = x }\\n' "
+     ">s/a2.dml; printf 'source(\"a2.dml\") as a\\nprint(a::f(8))\\n' >s/a1.dml; "
+     "[ \"$(gyre script s/a1.dml)\" = 8 ]"),
     /* setwd, read and write */
-    "mkdir -p d; gyre script -s 'setwd(\"d\"); write(matrix(\"1 2 3 4\", 2, 2), \"m.csv\", "
-    "format=\"csv\")' && grep -qx 1.0,2.0 d/m.csv && grep -q '\"rows\": 2' d/m.csv.mtd",
+    ("mkdir -p d; gyre script -s 'setwd(\"d\"); write(matrix(\"1 2 3 4\", 2, 2), \"m.csv\", "
+     "format=\"csv\")' && grep -qx 1.0,2.0 d/m.csv && grep -q '\"rows\": 2' d/m.csv.mtd"),
     "[ \"$(gyre script -s 'print(sum(read(\"d/m.csv\")))')\" = 10.0 ]",
 };
 
