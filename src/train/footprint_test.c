@@ -18,7 +18,6 @@
 
 enum { RANKS = 4, TOKENS = 64, CHARACTERS = 65 };
 
-
 /* ---- a text that means nothing ---- */
 
 static gy_status fill_tokens(gy_dataset *dataset, const int64_t *indices, int64_t count,

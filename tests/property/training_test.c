@@ -103,9 +103,11 @@ static gy_status hash_first(gy_model *model, trial *t)
     return GY_OK;
 }
 
+static trial trained_by_first; /* what rank 0 has of it, for all read the trial meanwhile */
+
 static gy_status train_one(kit_rank *me)
 {
-    trial *t = me->arg;
+    const trial *t = me->arg;
     trial own = *t;
     gy_model_options options = {.name = "trial",
                                 .layers = t->layers,
@@ -140,7 +142,7 @@ static gy_status train_one(kit_rank *me)
     gy_model_free(model);
     gy_mesh_free(options.mesh);
     if (me->rank == 0) {
-        *t = own;
+        trained_by_first = own;
     }
     return status;
 }
@@ -155,7 +157,7 @@ static trial trained(trial t, int ranks)
             fail_msg("rank %d of %d: %s", rank, ranks, members[rank].error.text);
         }
     }
-    return t;
+    return trained_by_first;
 }
 
 static double relative(double a, double b)
