@@ -70,7 +70,10 @@ static bool is_word(char c)
 /* The byte `ahead` of the current one; NUL behind the end. */
 static char peek(const lexer *in, size_t ahead)
 {
-    return in->at + ahead < in->source->size ? in->source->text[in->at + ahead] : '\0';
+    if (in->at + ahead >= in->source->size) {
+        return '\0';
+    }
+    return in->source->text[in->at + ahead];
 }
 
 static gy_status add(lexer *in, gy_dml_token_kind kind, gy_dml_sign sign, size_t begin)
@@ -114,10 +117,10 @@ static gy_status skip_space(lexer *in)
         const char c = peek(in, 0);
         if (c == '#' || (c == '/' && peek(in, 1) == '*')) {
             GY_TRY(skip_comment(in));
-        } else if (is_space(c)) {
+        } else if (is_space(c) ||
+                   /* SystemDS passes over it, and a script of its library has one. */
+                   (c == '.' && (is_space(peek(in, 1)) || in->at + 1 == in->source->size))) {
             in->at++;
-        } else if (c == '.' && (is_space(peek(in, 1)) || in->at + 1 == in->source->size)) {
-            in->at++; /* SystemDS passes over it, and a script of its library has one */
         } else {
             break;
         }

@@ -33,7 +33,10 @@ static void add_excerpt(const gy_dml_source *source, size_t place, gy_text *text
     char line[EXCERPT_BYTES + 1];
     for (size_t i = begin; i < end; i++) {
         const unsigned char c = (unsigned char)source->text[i];
-        line[i - begin] = c < ' ' || c == 0x7F ? ' ' : (char)c;
+        line[i - begin] = ' ';
+        if (c >= ' ' && c != 0x7F) {
+            line[i - begin] = source->text[i];
+        }
     }
     line[end - begin] = '\0';
     char shown[4 * EXCERPT_BYTES];

@@ -141,7 +141,7 @@ static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
         return false;
     }
     if (node->op == &gy_ops_row_fused) {
-        if (!kernel->in_place_any ||
+        if (kernel == NULL || !kernel->in_place_any ||
             node->attributes.fused.program->outputs[k].reduction != NULL) {
             return false;
         }

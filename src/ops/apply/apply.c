@@ -94,7 +94,7 @@ static gy_status adopt(gy_apply *site, const gy_op *op, const gy_attributes *att
         types[i] = type_of(inputs[i]);
     }
     if (site->op == op && site->input_count == input_count &&
-        memcmp(&site->attributes, attributes, sizeof(*attributes)) == 0 &&
+        memcmp(site->attributes.bytes, attributes->bytes, sizeof(attributes->bytes)) == 0 &&
         memcmp(site->inputs, types, (size_t)input_count * sizeof(types[0])) == 0) {
         return GY_OK;
     }

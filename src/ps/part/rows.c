@@ -20,7 +20,8 @@ static void fill_initial(const gy_ps_table_options *table, uint64_t key, void *o
         if (i % 2 == 0) {
             gy_philox(table->seed, key, i / 2, bits);
         }
-        uint64_t wide = (uint64_t)bits[i % 2 * 2] << 32 | bits[i % 2 * 2 + 1];
+        uint64_t wide =
+            (uint64_t)bits[(size_t)(i % 2) * 2] << 32 | bits[(size_t)(i % 2) * 2 + 1];
         double value = (2 * gy_random_part(wide) - 1) * range;
         if (table->dtype == GY_F32) {
             ((float *)out)[i] = (float)value;
