@@ -51,7 +51,7 @@ static int remove_folder(void **state)
 
 static const char *in_folder(const char *name)
 {
-    static char path[PATH_LENGTH];
+    static _Thread_local char path[PATH_LENGTH];
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     return path;
 }
