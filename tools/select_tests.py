@@ -22,7 +22,7 @@ TOP = Path(__file__).resolve().parent.parent
 TURNS = 4
 DAY_S = 86400
 # Seconds that a sanitized build may test, for each process at a time; and of a test whose cost nobody knows.
-SPAN_S = 90
+SPAN_S = 60
 UNKNOWN_S = 0.5
 # Beneath all tests: one changed file of these calls for everything. The rest of tests/ is found by its includes.
 ALL = re.compile(r"CMakeLists\.txt$|CMakePresets\.json$|cmake/|tests/(gy_test\.h|program\.[ch]|one_thread\.c|tsan\.supp)$"

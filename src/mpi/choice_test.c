@@ -20,7 +20,7 @@ static const launcher launchers[] = {
 
 /* ---- Parts of a rank ---- */
 
-enum { CASES = 60, CASES_SANITIZED = 24, FLYING = 3, LARGEST = 1200000, MPI_OPERATIONS = 7 };
+enum { CASES = 32, CASES_SANITIZED = 24, FLYING = 3, LARGEST = 1200000, MPI_OPERATIONS = 7 };
 
 #define TYPES(X)                                                                               \
     X(F64, double)                                                                             \

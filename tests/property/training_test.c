@@ -261,8 +261,8 @@ GY_TEST(lenet_curves_agree_in_f32)
     /* The last of these needs equal windows to stay equal: one rank and two then choose alike
      * in max pooling. */
     const uint64_t seeds[] = {1, 5, 10};
-    /* Under a sanitizer the hardest alone. */
-    for (size_t i = gy_test_cases(8) == 1 ? 2 : 0; i < GY_COUNT(seeds); i++) {
+    /* The hardest alone, unless there is time. */
+    for (size_t i = getenv("GYRE_SOAK") != NULL ? 0 : 2; i < GY_COUNT(seeds); i++) {
         options.seed = seeds[i];
         compare_ranks(&(trial){.model = "lenet",
                                .dtype = GY_F32,

@@ -434,7 +434,7 @@ GY_TEST(faults_change_nothing)
     static world at;
     uint64_t first = gy_test_seed(), answered = 0, repeated = 0, reread = 0, downs = 0,
              calls = 0;
-    long seeds = seeds_count(1500);
+    long seeds = seeds_count(600);
     clock_t begun = clock();
     int64_t live = gy_alloc_live();
     gy_rpc_planted = GY_RPC_PLANT_NONE;
