@@ -28,7 +28,8 @@ typedef struct gy_script_options {
     const char *const *args;  /* (arg_count): $1, $2, ... */
     const char *const *named; /* (named_count): "name=value" for $name */
     int arg_count, named_count;
-    /* What the script prints; NULL: standard output. */
+    /* What the script prints; NULL: standard output. Called by one thread at a time, inside a
+     * parfor perhaps not the one that runs the script. */
     void (*print)(void *arg, const char *text, size_t size_bytes);
     void *print_arg;
 } gy_script_options;

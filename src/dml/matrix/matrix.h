@@ -122,7 +122,7 @@ typedef struct gy_dml_box {
 
 GY_MUST_CHECK gy_status gy_dml_cut(const gy_dml_matrix *a, const gy_dml_box *box,
                                    gy_dml_matrix **out);
-/** Write `from` (of the box's size) into `to`, which the caller holds alone. */
+/** Write `from` (of the box's size) into cells of `to` that nobody else reads or writes. */
 void gy_dml_paste(gy_dml_matrix *to, const gy_dml_box *box, const gy_dml_matrix *from);
 void gy_dml_paste_value(gy_dml_matrix *to, const gy_dml_box *box, double value);
 

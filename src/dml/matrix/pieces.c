@@ -21,7 +21,6 @@ gy_status gy_dml_cut(const gy_dml_matrix *a, const gy_dml_box *box, gy_dml_matri
 
 void gy_dml_paste(gy_dml_matrix *to, const gy_dml_box *box, const gy_dml_matrix *from)
 {
-    GY_ASSERT(gy_dml_is_alone(to));
     for (int64_t i = 0; i < from->rows && from->columns > 0; i++) {
         memmove(to->data + (box->row + i) * to->columns + box->column,
                 from->data + i * from->columns, (size_t)from->columns * sizeof(double));
@@ -30,7 +29,6 @@ void gy_dml_paste(gy_dml_matrix *to, const gy_dml_box *box, const gy_dml_matrix 
 
 void gy_dml_paste_value(gy_dml_matrix *to, const gy_dml_box *box, double value)
 {
-    GY_ASSERT(gy_dml_is_alone(to));
     for (int64_t i = box->row; i < box->row_end; i++) {
         for (int64_t j = box->column; j < box->column_end; j++) {
             to->data[i * to->columns + j] = value;

@@ -1,32 +1,34 @@
 /* The runner: one loop over a function's instructions, its slots on the script's stack. */
+#include "dml/run/parfor_priv.h"
 #include "dml/run/run_priv.h"
 
 #include <math.h>
 #include <string.h>
 
 typedef struct frame {
-    gy_dml_script *script;
+    gy_dml_worker *worker;
     gy_dml_function *function;
     gy_dml_value *slots; /* moves when the stack grows: see `call` */
     size_t base;
-    int32_t variables; /* slots below are variables, others hold a value for one reader */
+    int32_t variables;  /* slots below are variables, others hold a value for one reader */
+    const bool *shared; /* (variables), or NULL: see gy_dml_execute_body */
 } frame;
 
-gy_status gy_dml_stack_push(gy_dml_script *script, size_t count, size_t *base)
+gy_status gy_dml_stack_push(gy_dml_worker *worker, size_t count, size_t *base)
 {
-    GY_TRY(GY_GROW("dml.stack", script->stack, script->stack_capacity,
-                   script->stack_count + count));
-    *base = script->stack_count;
+    GY_TRY(GY_GROW("dml.stack", worker->stack, worker->stack_capacity,
+                   worker->stack_count + count));
+    *base = worker->stack_count;
     for (size_t i = 0; i < count; i++) {
-        script->stack[script->stack_count++].kind = GY_DML_IS_NOTHING;
+        worker->stack[worker->stack_count++].kind = GY_DML_IS_NOTHING;
     }
     return GY_OK;
 }
 
-void gy_dml_stack_pop(gy_dml_script *script, size_t base)
+void gy_dml_stack_pop(gy_dml_worker *worker, size_t base)
 {
-    while (script->stack_count > base) {
-        gy_dml_drop(&script->stack[--script->stack_count]);
+    while (worker->stack_count > base) {
+        gy_dml_drop(&worker->stack[--worker->stack_count]);
     }
 }
 
@@ -51,9 +53,11 @@ static inline void release(frame *f, int32_t operand)
 
 static gy_status refuse(const frame *f, uint32_t place, gy_status status)
 {
-    return f->script->report.status != GY_OK ? status
-                                             : gy_dml_refuse(&f->function->unit->source, place,
-                                                             status, "", "%s", gy_error_text());
+    gy_dml_source source = f->function->unit->source;
+    source.report = f->worker->report;
+    return source.report->status != GY_OK
+               ? status
+               : gy_dml_refuse(&source, place, status, "", "%s", gy_error_text());
 }
 
 static gy_status without_value(const frame *f, int32_t operand)
@@ -286,7 +290,10 @@ static gy_status paste(frame *f, const gy_dml_instruction *at)
     GY_TRY(check_value(f, at->to));
     GY_TRY(check_value(f, at->a));
     GY_TRY(bounds_of(f, at->b, bounds));
-    GY_TRY(gy_dml_index_set(&f->slots[at->to], bounds, value_of(f, at->a)));
+    const bool is_shared =
+        f->shared != NULL && f->shared[at->to] && f->slots[at->to].kind == GY_DML_IS_MATRIX;
+    GY_TRY(is_shared ? gy_dml_index_set_shared(&f->slots[at->to], bounds, value_of(f, at->a))
+                     : gy_dml_index_set(&f->slots[at->to], bounds, value_of(f, at->a)));
     release_bounds(f, at->b);
     release(f, at->a);
     return GY_OK;
@@ -354,7 +361,7 @@ static gy_status run_builtin(frame *f, const gy_dml_instruction *at, gy_dml_valu
     const int count = operands[1];
     gy_dml_value results[GY_DML_RESULTS_MAX] = {{.kind = GY_DML_IS_NOTHING}};
     GY_TRY(take_arguments(f, at, gy_dml_builtin_parameters(builtin), args, names));
-    gy_dml_call call = {.state = &f->script->state,
+    gy_dml_call call = {.state = &f->worker->state,
                         .builtin = builtin,
                         .args = args,
                         .names = names,
@@ -362,7 +369,7 @@ static gy_status run_builtin(frame *f, const gy_dml_instruction *at, gy_dml_valu
                         .wanted = operands[2 + count],
                         .results = results};
     gy_status status = builtin->run(&call);
-    f->slots = f->script->stack + f->base; /* eval may have grown the stack */
+    f->slots = f->worker->stack + f->base; /* eval may have grown the stack */
     if (status == GY_OK) {
         status = give_results(f, builtin, results, operands + 3 + count, call.wanted);
     }
@@ -432,7 +439,7 @@ static gy_status pass_arguments(frame *f, const int32_t *operands, gy_dml_functi
     for (const gy_dml_node *node = callee->node->a; node != NULL; node = node->next, i++) {
         if (operands[2 + i] != GY_DML_ABSENT) {
             GY_TRY(check_value(f, operands[2 + i]));
-            gy_dml_value *slot = &f->script->stack[base + (size_t)i];
+            gy_dml_value *slot = &f->worker->stack[base + (size_t)i];
             *slot = gy_dml_hold(*value_of(f, operands[2 + i]));
             release(f, operands[2 + i]);
             if (gy_dml_convert(node, slot) != GY_OK) {
@@ -446,24 +453,24 @@ static gy_status pass_arguments(frame *f, const int32_t *operands, gy_dml_functi
 static gy_status call(frame *f, const gy_dml_instruction *at)
 {
     const int32_t *operands = f->function->operands + at->a;
-    gy_dml_script *script = f->script;
-    gy_dml_function *callee = script->functions[operands[0]];
+    gy_dml_worker *worker = f->worker;
+    gy_dml_function *callee = f->function->callees[operands[0]];
     const int32_t *slots = operands + 3 + operands[1];
     const int wanted = operands[2 + operands[1]];
     size_t base = 0;
-    if (script->call_depth >= GY_DML_CALLS_MAX) {
+    if (worker->call_depth >= GY_DML_CALLS_MAX) {
         return gy_fail(GY_LIMIT, "%s: calls are nested deeper than %d: endless recursion?",
                        callee->name, GY_DML_CALLS_MAX);
     }
-    GY_TRY(gy_dml_stack_push(script, (size_t)callee->slot_count, &base));
-    f->slots = script->stack + f->base;
+    GY_TRY(gy_dml_stack_push(worker, (size_t)callee->slot_count, &base));
+    f->slots = worker->stack + f->base;
     gy_status status = pass_arguments(f, operands, callee, base);
-    script->call_depth++;
-    status = status == GY_OK ? gy_dml_execute(script, callee, base) : status;
-    script->call_depth--;
-    f->slots = script->stack + f->base;
+    worker->call_depth++;
+    status = status == GY_OK ? gy_dml_execute(worker, callee, base) : status;
+    worker->call_depth--;
+    f->slots = worker->stack + f->base;
     for (int i = 0; i < wanted && status == GY_OK; i++) {
-        gy_dml_value *result = &script->stack[base + (size_t)callee->results[i]];
+        gy_dml_value *result = &worker->stack[base + (size_t)callee->results[i]];
         if (result->kind == GY_DML_IS_NOTHING) {
             status = gy_fail(GY_STATE, "%s ended without a value for its result %s",
                              callee->name, callee->names[callee->results[i]]);
@@ -471,7 +478,22 @@ static gy_status call(frame *f, const gy_dml_instruction *at)
             store(f, slots[i], gy_dml_hold(*result));
         }
     }
-    gy_dml_stack_pop(script, base);
+    gy_dml_stack_pop(worker, base);
+    return status;
+}
+
+static gy_status parfor(frame *f, const gy_dml_instruction *at)
+{
+    const gy_dml_parfor_call call = {
+        .worker = f->worker,
+        .function = f->function,
+        .base = f->base,
+        .loop = at->b,
+        .body = (size_t)(at - f->function->code) + 1,
+        .shared = f->shared,
+    };
+    const gy_status status = gy_dml_parfor_run(f->function->parfors[at->a], &call);
+    f->slots = f->worker->stack + f->base;
     return status;
 }
 
@@ -515,14 +537,11 @@ static gy_status is_false(frame *f, const gy_dml_instruction *at, bool *is_it)
     return GY_OK;
 }
 
-gy_status gy_dml_execute(gy_dml_script *script, gy_dml_function *function, size_t base)
+/* From instruction `at` to a RETURN. */
+static gy_status execute(frame *frame_of_it, const gy_dml_instruction *at)
 {
-    frame f = {.script = script,
-               .function = function,
-               .slots = script->stack + base,
-               .base = base,
-               .variables = (int32_t)function->name_count};
-    const gy_dml_instruction *code = function->code, *at = code;
+    frame f = *frame_of_it;
+    const gy_dml_instruction *code = f.function->code;
     for (;; at++) {
         gy_status status = GY_OK;
         bool is_taken = false;
@@ -542,6 +561,10 @@ gy_status gy_dml_execute(gy_dml_script *script, gy_dml_function *function, size_
         case GY_DML_DO_NEXT:
             is_taken = !next_iteration(&f, at);
             break;
+        case GY_DML_DO_PARFOR:
+            status = parfor(&f, at);
+            is_taken = true;
+            break;
         case GY_DML_DO_RETURN:
             return GY_OK;
         default:
@@ -555,4 +578,25 @@ gy_status gy_dml_execute(gy_dml_script *script, gy_dml_function *function, size_
             at = code + at->to - 1;
         }
     }
+}
+
+gy_status gy_dml_execute(gy_dml_worker *worker, gy_dml_function *function, size_t base)
+{
+    frame f = {.worker = worker,
+               .function = function,
+               .slots = worker->stack + base,
+               .base = base,
+               .variables = (int32_t)function->name_count};
+    return execute(&f, function->code);
+}
+
+gy_status gy_dml_execute_body(gy_dml_worker *worker, gy_dml_function *function, size_t begin,
+                              const bool *shared)
+{
+    frame f = {.worker = worker,
+               .function = function,
+               .slots = worker->stack,
+               .variables = (int32_t)function->name_count,
+               .shared = shared};
+    return execute(&f, function->code + begin);
 }

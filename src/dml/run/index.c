@@ -97,15 +97,28 @@ gy_status gy_dml_index_get(const gy_dml_value *from, const gy_dml_value bounds[4
     return GY_OK;
 }
 
-static gy_status list_set(gy_dml_value *to, const gy_dml_value bounds[4],
-                          const gy_dml_value *value)
+gy_status gy_dml_index_own(gy_dml_value *to)
 {
-    if (atomic_load_explicit(&to->list->holds, memory_order_acquire) != 1) {
+    if (to->kind == GY_DML_IS_MATRIX && !gy_dml_is_alone(to->matrix)) {
+        gy_dml_matrix *own = NULL;
+        GY_TRY(gy_dml_matrix_copy(to->matrix, &own));
+        gy_dml_drop(to);
+        *to = gy_dml_of_matrix(own);
+    }
+    if (to->kind == GY_DML_IS_LIST &&
+        atomic_load_explicit(&to->list->holds, memory_order_acquire) != 1) {
         gy_dml_list *own = NULL;
         GY_TRY(gy_dml_list_copy(to->list, &own));
         gy_dml_drop(to);
         *to = gy_dml_of_list(own);
     }
+    return GY_OK;
+}
+
+static gy_status list_set(gy_dml_value *to, const gy_dml_value bounds[4],
+                          const gy_dml_value *value)
+{
+    GY_TRY(gy_dml_index_own(to));
     gy_dml_list *list = to->list;
     int64_t range[2] = {0, 0}, next = 0;
     const bool is_new_name =
@@ -132,25 +145,13 @@ static gy_status list_set(gy_dml_value *to, const gy_dml_value bounds[4],
     return GY_OK;
 }
 
-/* The matrix for writing: a copy unless the slot alone holds it. */
-static gy_status own_matrix(gy_dml_value *to)
-{
-    if (gy_dml_is_alone(to->matrix)) {
-        return GY_OK;
-    }
-    gy_dml_matrix *own = NULL;
-    GY_TRY(gy_dml_matrix_copy(to->matrix, &own));
-    gy_dml_drop(to);
-    *to = gy_dml_of_matrix(own);
-    return GY_OK;
-}
-
-static gy_status matrix_set(gy_dml_value *to, const gy_dml_box *box, gy_dml_matrix *from)
+static gy_status matrix_set(gy_dml_value *to, const gy_dml_box *box, gy_dml_matrix *from,
+                            bool is_shared)
 {
     const int64_t rows = box->row_end - box->row, columns = box->column_end - box->column;
     if (from->rows == 1 && from->columns == 1) {
         const double value = from->data[0];
-        GY_TRY(own_matrix(to));
+        GY_TRY(is_shared ? GY_OK : gy_dml_index_own(to));
         gy_dml_paste_value(to->matrix, box, value);
         return GY_OK;
     }
@@ -159,9 +160,29 @@ static gy_status matrix_set(gy_dml_value *to, const gy_dml_box *box, gy_dml_matr
                        (long long)rows, (long long)columns, (long long)from->rows,
                        (long long)from->columns);
     }
-    GY_TRY(own_matrix(to));
+    GY_TRY(is_shared ? GY_OK : gy_dml_index_own(to));
     gy_dml_paste(to->matrix, box, from);
     return GY_OK;
+}
+
+static gy_status index_set_matrix(gy_dml_value *to, const gy_dml_value bounds[4],
+                                  const gy_dml_value *value, bool is_shared)
+{
+    gy_dml_box box;
+    gy_dml_matrix *from = NULL;
+    GY_TRY(box_of(to->matrix, bounds, &box));
+    GY_TRY(gy_dml_as_matrix(value, "an indexed assignment", &from));
+    const gy_status status = matrix_set(to, &box, from, is_shared);
+    gy_dml_matrix_drop(from);
+    return status;
+}
+
+gy_status gy_dml_index_set_shared(const gy_dml_value *to, const gy_dml_value bounds[4],
+                                  const gy_dml_value *value)
+{
+    gy_dml_value matrix = *to;
+    GY_ASSERT(to->kind == GY_DML_IS_MATRIX);
+    return index_set_matrix(&matrix, bounds, value, true);
 }
 
 gy_status gy_dml_index_set(gy_dml_value *to, const gy_dml_value bounds[4],
@@ -174,11 +195,5 @@ gy_status gy_dml_index_set(gy_dml_value *to, const gy_dml_value bounds[4],
         return gy_fail(GY_TYPE, "%s has no rows and columns to assign to",
                        gy_dml_value_kind_text(to->kind));
     }
-    gy_dml_box box;
-    gy_dml_matrix *from = NULL;
-    GY_TRY(box_of(to->matrix, bounds, &box));
-    GY_TRY(gy_dml_as_matrix(value, "an indexed assignment", &from));
-    const gy_status status = matrix_set(to, &box, from);
-    gy_dml_matrix_drop(from);
-    return status;
+    return index_set_matrix(to, bounds, value, false);
 }

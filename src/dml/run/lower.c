@@ -1,5 +1,5 @@
 /* Statements of a function as instructions. */
-#include "dml/run/lower_priv.h"
+#include "dml/run/parfor_priv.h"
 
 #include <string.h>
 
@@ -89,7 +89,8 @@ static gy_status add_names(gy_dml_lowering *in, const gy_dml_node *node)
     return GY_OK;
 }
 
-static gy_status lower_block(gy_dml_lowering *in, const gy_dml_node *node);
+static gy_status lower_block(gy_dml_lowering *in, const gy_dml_node *node,
+                             const gy_dml_node *loop);
 
 /* The value of `node` into a target, through a slot of its own where the target is indexed. */
 static gy_status assign(gy_dml_lowering *in, const gy_dml_node *target, const gy_dml_node *node)
@@ -182,7 +183,7 @@ static gy_status lower_if(gy_dml_lowering *in, const gy_dml_node *node)
 {
     size_t to_else = 0, to_end = 0;
     GY_TRY(lower_condition(in, node->a, &to_else));
-    GY_TRY(lower_block(in, node->b));
+    GY_TRY(lower_block(in, node->b, NULL));
     if (node->c == NULL) {
         aim(in, to_else);
         return GY_OK;
@@ -190,7 +191,7 @@ static gy_status lower_if(gy_dml_lowering *in, const gy_dml_node *node)
     GY_TRY(gy_dml_emit(in, (gy_dml_instruction){.what = GY_DML_DO_JUMP, .place = node->place},
                        &to_end));
     aim(in, to_else);
-    GY_TRY(lower_block(in, node->c));
+    GY_TRY(lower_block(in, node->c, NULL));
     aim(in, to_end);
     return GY_OK;
 }
@@ -200,7 +201,7 @@ static gy_status lower_while(gy_dml_lowering *in, const gy_dml_node *node)
     const int32_t begin = (int32_t)in->function->code_count;
     size_t to_end = 0;
     GY_TRY(lower_condition(in, node->a, &to_end));
-    GY_TRY(lower_block(in, node->b));
+    GY_TRY(lower_block(in, node->b, node));
     GY_TRY(gy_dml_emit(
         in, (gy_dml_instruction){.what = GY_DML_DO_JUMP, .to = begin, .place = node->place},
         NULL));
@@ -208,11 +209,10 @@ static gy_status lower_while(gy_dml_lowering *in, const gy_dml_node *node)
     return GY_OK;
 }
 
-/* Options of parfor are looked at when loops run on the engine; here they are only evaluated
- * by nobody, as none has an effect on results. */
-static gy_status lower_for(gy_dml_lowering *in, const gy_dml_node *node)
+/* The loop's first value, count and step into three hidden slots. */
+static gy_status lower_header(gy_dml_lowering *in, const gy_dml_node *node, int32_t *loop)
 {
-    const int32_t loop = gy_dml_slot_new(in, 3);
+    *loop = gy_dml_slot_new(in, 3);
     const int top = in->top;
     const gy_dml_node *parts[3] = {node->a, node->b, node->c};
     int32_t bounds[3] = {GY_DML_ABSENT, GY_DML_ABSENT, GY_DML_ABSENT};
@@ -226,23 +226,56 @@ static gy_status lower_for(gy_dml_lowering *in, const gy_dml_node *node)
         GY_TRY(gy_dml_operand_add(in, bounds[k]));
     }
     in->top = top;
-    GY_TRY(gy_dml_emit(
-        in,
-        (gy_dml_instruction){.what = GY_DML_DO_LOOP, .to = loop, .a = at, .place = node->place},
-        NULL));
+    return gy_dml_emit(in,
+                       (gy_dml_instruction){
+                           .what = GY_DML_DO_LOOP, .to = *loop, .a = at, .place = node->place},
+                       NULL);
+}
+
+static gy_status lower_for(gy_dml_lowering *in, const gy_dml_node *node)
+{
+    int32_t loop = 0;
     size_t next = 0;
+    GY_TRY(lower_header(in, node, &loop));
     GY_TRY(gy_dml_emit(in,
                        (gy_dml_instruction){.what = GY_DML_DO_NEXT,
                                             .a = loop,
                                             .b = gy_dml_variable(in, node->text),
                                             .place = node->place},
                        &next));
-    GY_TRY(lower_block(in, node->d));
+    GY_TRY(lower_block(in, node->d, node));
     GY_TRY(gy_dml_emit(
         in,
         (gy_dml_instruction){.what = GY_DML_DO_JUMP, .to = (int32_t)next, .place = node->place},
         NULL));
     aim(in, next);
+    in->top = loop;
+    return GY_OK;
+}
+
+static gy_status lower_parfor(gy_dml_lowering *in, const gy_dml_node *node)
+{
+    gy_dml_function *function = in->function;
+    int32_t loop = 0;
+    size_t run = 0;
+    GY_TRY(GY_GROW("dml.parfor", function->parfors, function->parfor_capacity,
+                   function->parfor_count + 1));
+    gy_dml_parfor *parfor = gy_alloc_zero("dml.parfor", 1, sizeof(*parfor));
+    if (parfor == NULL) {
+        return GY_NOMEM;
+    }
+    const int32_t index = (int32_t)function->parfor_count;
+    function->parfors[function->parfor_count++] = parfor;
+    GY_TRY(lower_header(in, node, &loop));
+    GY_TRY(gy_dml_parfor_analyse(in, node, parfor));
+    GY_TRY(
+        gy_dml_emit(in,
+                    (gy_dml_instruction){
+                        .what = GY_DML_DO_PARFOR, .a = index, .b = loop, .place = node->place},
+                    &run));
+    GY_TRY(lower_block(in, node->d, node));
+    GY_TRY(gy_dml_emit(in, (gy_dml_instruction){.what = GY_DML_DO_RETURN}, NULL));
+    aim(in, run);
     in->top = loop;
     return GY_OK;
 }
@@ -262,8 +295,9 @@ static gy_status lower_statement(gy_dml_lowering *in, const gy_dml_node *node)
     case GY_DML_WHILE:
         return lower_while(in, node);
     case GY_DML_FOR:
-    case GY_DML_PARFOR:
         return lower_for(in, node);
+    case GY_DML_PARFOR:
+        return lower_parfor(in, node);
     case GY_DML_IMPORT:
     case GY_DML_SETWD:
         return GY_OK; /* taken when the unit was loaded */
@@ -272,14 +306,20 @@ static gy_status lower_statement(gy_dml_lowering *in, const gy_dml_node *node)
     }
 }
 
-static gy_status lower_block(gy_dml_lowering *in, const gy_dml_node *node)
+static gy_status lower_block(gy_dml_lowering *in, const gy_dml_node *node,
+                             const gy_dml_node *loop)
 {
-    for (; node != NULL; node = node->next) {
+    gy_dml_scope scope = {.outer = in->scope, .loop = loop};
+    gy_status status = GY_OK;
+    in->scope = &scope;
+    for (; node != NULL && status == GY_OK; node = node->next) {
         const int top = in->top;
-        GY_TRY(lower_statement(in, node));
+        scope.rest = node->next;
+        status = lower_statement(in, node);
         in->top = top;
     }
-    return GY_OK;
+    in->scope = scope.outer;
+    return status;
 }
 
 /* A parameter that was left out takes its default, which may use those before it. */
@@ -307,7 +347,7 @@ static gy_status lower_function(gy_dml_lowering *in)
         GY_TRY(add_names(in, function->unit->program.statements));
         in->top = (int)function->name_count;
         function->slot_count = in->top;
-        GY_TRY(lower_block(in, function->unit->program.statements));
+        GY_TRY(lower_block(in, function->unit->program.statements, NULL));
     } else if (node->is_external) {
         return gy_dml_refuse(gy_dml_source_of(in), node->place, GY_UNSUPPORTED,
                              "write its body in the script's language",
@@ -329,7 +369,7 @@ static gy_status lower_function(gy_dml_lowering *in)
         in->top = (int)function->name_count;
         function->slot_count = in->top;
         GY_TRY(lower_defaults(in));
-        GY_TRY(lower_block(in, node->c));
+        GY_TRY(lower_block(in, node->c, NULL));
     }
     return gy_dml_emit(in, (gy_dml_instruction){.what = GY_DML_DO_RETURN}, NULL);
 }

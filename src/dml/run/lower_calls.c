@@ -398,6 +398,22 @@ static const char *function_signature(const gy_dml_function *function, gy_text *
     return gy_text_get(text);
 }
 
+/* The caller keeps its callees itself: those of the script may move while it runs. */
+static gy_status callee_of(gy_dml_function *caller, gy_dml_function *callee, int32_t *which)
+{
+    for (size_t i = 0; i < caller->callee_count; i++) {
+        if (caller->callees[i] == callee) {
+            *which = (int32_t)i;
+            return GY_OK;
+        }
+    }
+    GY_TRY(GY_GROW("dml.callees", caller->callees, caller->callee_capacity,
+                   caller->callee_count + 1));
+    *which = (int32_t)caller->callee_count;
+    caller->callees[caller->callee_count++] = callee;
+    return GY_OK;
+}
+
 static gy_status call_function(gy_dml_lowering *in, const gy_dml_node *call,
                                gy_dml_function *function, const int32_t *slots, int count)
 {
@@ -442,9 +458,11 @@ static gy_status call_function(gy_dml_lowering *in, const gy_dml_node *call,
                        in->script->wanted_count + 1));
         in->script->wanted[in->script->wanted_count++] = function;
     }
+    int32_t which = 0;
+    GY_TRY(callee_of(in->function, function, &which));
     return emit_call(
         in, (gy_dml_instruction){.what = GY_DML_DO_CALL, .to = count, .place = call->place},
-        function->index, &args, slots);
+        which, &args, slots);
 }
 
 static gy_status call_builtin(gy_dml_lowering *in, const gy_dml_node *call,

@@ -4,9 +4,17 @@
 
 #include "dml/run/run_priv.h"
 
+/** Where lowering is: what comes after a statement in its block and in those around it. */
+typedef struct gy_dml_scope {
+    const struct gy_dml_scope *outer;
+    const gy_dml_node *rest; /* statements after this one */
+    const gy_dml_node *loop; /* whose body the block is, or NULL */
+} gy_dml_scope;
+
 typedef struct gy_dml_lowering {
     gy_dml_script *script;
     gy_dml_function *function;
+    const gy_dml_scope *scope;
     int top; /* slots in use: variables, hidden ones of loops, values between operations */
 } gy_dml_lowering;
 

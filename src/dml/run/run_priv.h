@@ -7,6 +7,8 @@
 #include "dml/run/run.h"
 #include "dml/syntax/syntax.h"
 
+#include <gyre/engine.h>
+
 enum { GY_DML_CALLS_MAX = 2000, GY_DML_UNITS_MAX = 1000 };
 
 /** An operand: >= 0 a slot, < 0 the constant ~operand, GY_DML_ABSENT none. */
@@ -28,7 +30,9 @@ typedef enum gy_dml_what {
     GY_DML_DO_PASTE,   /* slot to[operands[b ..]] = a */
     GY_DML_DO_BUILTIN, /* operands[a ..]: builtin, count, arguments, results, slots; b: the
                           first of the arguments' names, or absent */
-    GY_DML_DO_CALL,    /* operands[a ..]: function, count, arguments, results, slots */
+    GY_DML_DO_CALL,    /* operands[a ..]: callee, count, arguments, results, slots */
+    GY_DML_DO_PARFOR, /* the iterations of the loop at slots b, b+1, b+2 by parfors[a]; its body
+                         follows, up to a RETURN; go on at `to` */
     GY_DML_DO_RETURN,
 } gy_dml_what;
 
@@ -40,13 +44,13 @@ typedef struct gy_dml_instruction {
 
 typedef struct gy_dml_unit gy_dml_unit;
 typedef struct gy_dml_function gy_dml_function;
+typedef struct gy_dml_parfor gy_dml_parfor;
 
 struct gy_dml_function {
     const char *name;
     const gy_dml_node *node; /* NULL: the script's own statements */
     gy_dml_unit *unit;
     bool is_lowered;
-    int index; /* in script->functions */
     gy_dml_instruction *code;
     size_t code_count, code_capacity;
     int32_t *operands;
@@ -59,6 +63,10 @@ struct gy_dml_function {
     int parameter_count;
     int32_t results[GY_DML_RESULTS_MAX * 4]; /* slots */
     int result_count;
+    gy_dml_function **callees; /* what it calls; each lowered before this one runs */
+    size_t callee_count, callee_capacity;
+    gy_dml_parfor **parfors;
+    size_t parfor_count, parfor_capacity;
 };
 
 /** source(...) as name, in one unit. */
@@ -78,10 +86,24 @@ struct gy_dml_unit {
     size_t import_count, import_capacity;
 };
 
+/** Who runs instructions: the script itself, or one piece of a parfor's iterations. */
+typedef struct gy_dml_worker {
+    gy_dml_script *script;
+    gy_dml_state state;
+    gy_dml_report *report; /* its own in a piece, whose failure may not be the first one */
+    gy_dml_value *stack;
+    size_t stack_count, stack_capacity;
+    int call_depth;
+    bool may_spread; /* a parfor that it meets goes to other threads, too */
+} gy_dml_worker;
+
 struct gy_dml_script {
     gy_dml_script_options options;
     gy_dml_report report;
-    gy_dml_state state;
+    gy_dml_worker main;
+    bool is_terminal;  /* statements come one by one: every variable may be read later */
+    gy_engine *engine; /* made by the first parfor */
+    gy_mutex lock;     /* of all below while a script runs: eval may load and lower */
     gy_dml_unit **units;
     size_t unit_count, unit_capacity;
     gy_dml_function **functions; /* the first one is the script itself */
@@ -89,9 +111,6 @@ struct gy_dml_script {
     size_t lowered_count; /* of `wanted`: those before it are lowered */
     gy_dml_function **wanted;
     size_t wanted_count, wanted_capacity;
-    gy_dml_value *stack;
-    size_t stack_count, stack_capacity;
-    int call_depth;
 };
 
 /** Load a file once. `from` names the unit and place that ask for it; NULL: the script itself.
@@ -116,10 +135,14 @@ gy_status gy_dml_lower(gy_dml_script *script, gy_dml_function *function);
 /**
  * Run a function: its arguments lie at the top of the stack, `base` is where its slots begin.
  */
-gy_status gy_dml_execute(gy_dml_script *script, gy_dml_function *function, size_t base);
+gy_status gy_dml_execute(gy_dml_worker *worker, gy_dml_function *function, size_t base);
+/** Run the body of a parfor once, from instruction `begin` to its RETURN. `shared` says which
+ * variables are matrices that all pieces write into, each its own cells; NULL: none. */
+gy_status gy_dml_execute_body(gy_dml_worker *worker, gy_dml_function *function, size_t begin,
+                              const bool *shared);
 /** Room for `count` slots more, which are nothing; gives where they begin. */
-gy_status gy_dml_stack_push(gy_dml_script *script, size_t count, size_t *base);
-void gy_dml_stack_pop(gy_dml_script *script, size_t base);
+gy_status gy_dml_stack_push(gy_dml_worker *worker, size_t count, size_t *base);
+void gy_dml_stack_pop(gy_dml_worker *worker, size_t base);
 /** An argument as the parameter's type has it. Replaces the value. */
 gy_status gy_dml_convert(const gy_dml_node *parameter, gy_dml_value *value);
 
@@ -128,6 +151,11 @@ gy_status gy_dml_index_get(const gy_dml_value *from, const gy_dml_value bounds[4
                            gy_dml_value *out);
 gy_status gy_dml_index_set(gy_dml_value *to, const gy_dml_value bounds[4],
                            const gy_dml_value *value);
+/** A matrix or list for writing: a copy unless the value alone holds it. */
+gy_status gy_dml_index_own(gy_dml_value *to);
+/** The same into a matrix that others hold and write to, too, none of them these cells. */
+gy_status gy_dml_index_set_shared(const gy_dml_value *to, const gy_dml_value bounds[4],
+                                  const gy_dml_value *value);
 
 /** Two values by an operator; may write into `x` or `y` where they are temporary (bits 0, 1 of
  * `owned`) and alone. */

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { LOCK_RANK = 10 };
+
 static void print_nothing(void *arg, const char *text, size_t size)
 {
     (void)arg;
@@ -32,7 +34,11 @@ gy_status gy_dml_script_open(const gy_dml_script_options *options, gy_dml_script
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
     made->options = *options;
-    made->state = (gy_dml_state){
+    gy_mutex_init(&made->lock, LOCK_RANK);
+    made->main.script = made;
+    made->main.report = &made->report;
+    made->main.may_spread = true;
+    made->main.state = (gy_dml_state){
         .print = options->print != NULL ? options->print : print_nothing,
         .print_arg = options->print_arg,
         .random = {.key = (uint64_t)now.tv_nsec * 0x9E3779B97F4A7C15u + (uint64_t)now.tv_sec},
@@ -42,7 +48,7 @@ gy_status gy_dml_script_open(const gy_dml_script_options *options, gy_dml_script
     status = status == GY_OK ? gy_dml_lower(made, made->functions[0]) : status;
     if (status == GY_OK) {
         size_t base = 0;
-        status = gy_dml_stack_push(made, (size_t)made->functions[0]->slot_count, &base);
+        status = gy_dml_stack_push(&made->main, (size_t)made->functions[0]->slot_count, &base);
     }
     return report(made, status);
 }
@@ -64,23 +70,26 @@ gy_status gy_dml_script_set(gy_dml_script *script, const char *name, gy_dml_valu
     if (slot < 0) {
         return gy_fail(GY_NOTFOUND, "the script has no variable %s", name);
     }
-    gy_dml_drop(&script->stack[slot]);
-    script->stack[slot] = gy_dml_hold(value);
+    gy_dml_drop(&script->main.stack[slot]);
+    script->main.stack[slot] = gy_dml_hold(value);
     return GY_OK;
 }
 
 gy_status gy_dml_script_run(gy_dml_script *script)
 {
-    return report(script, gy_dml_execute(script, script->functions[0], 0));
+    const gy_status status = gy_dml_execute(&script->main, script->functions[0], 0);
+    gy_engine_free(script->engine); /* by the thread that made it */
+    script->engine = NULL;
+    return report(script, status);
 }
 
 gy_status gy_dml_script_get(gy_dml_script *script, const char *name, const gy_dml_value **value)
 {
     const int slot = variable(script, name);
-    if (slot < 0 || script->stack[slot].kind == GY_DML_IS_NOTHING) {
+    if (slot < 0 || script->main.stack[slot].kind == GY_DML_IS_NOTHING) {
         return gy_fail(GY_NOTFOUND, "the script left no value of %s", name);
     }
-    *value = &script->stack[slot];
+    *value = &script->main.stack[slot];
     return GY_OK;
 }
 
@@ -94,7 +103,7 @@ void gy_dml_script_close(gy_dml_script *script)
     if (script == NULL) {
         return;
     }
-    gy_dml_stack_pop(script, 0);
+    gy_dml_stack_pop(&script->main, 0);
     for (size_t i = 0; i < script->function_count; i++) {
         gy_dml_function_free(script->functions[i]);
     }
@@ -104,20 +113,21 @@ void gy_dml_script_close(gy_dml_script *script)
     gy_free(script->functions);
     gy_free(script->units);
     gy_free(script->wanted);
-    gy_free(script->stack);
-    gy_free(script->state.folder);
+    gy_free(script->main.stack);
+    gy_free(script->main.state.folder);
+    gy_mutex_fini(&script->lock);
     gy_free(script);
 }
 
 enum { EVAL_CALLS = 4 }; /* calls that one by name counts for: it takes more of the stack */
 
-static gy_dml_script *script_of(gy_dml_state *state)
+static gy_dml_worker *worker_of(gy_dml_state *state)
 {
-    return (gy_dml_script *)(void *)((char *)state - offsetof(gy_dml_script, state));
+    return (gy_dml_worker *)(void *)((char *)state - offsetof(gy_dml_worker, state));
 }
 
 /* The items of a list as arguments: by name where one is a parameter's, else in order. */
-static gy_status pass_items(gy_dml_script *script, const gy_dml_function *function,
+static gy_status pass_items(gy_dml_worker *worker, const gy_dml_function *function,
                             const gy_dml_list *args, size_t base)
 {
     for (size_t i = 0; i < args->count; i++) {
@@ -126,7 +136,7 @@ static gy_status pass_items(gy_dml_script *script, const gy_dml_function *functi
         const gy_dml_node *node = function->node->a;
         for (; node != NULL; node = node->next, at++) {
             if (has_name ? strcmp(node->text, args->names[i]->data) == 0
-                         : script->stack[base + at].kind == GY_DML_IS_NOTHING) {
+                         : worker->stack[base + at].kind == GY_DML_IS_NOTHING) {
                 break;
             }
         }
@@ -136,41 +146,40 @@ static gy_status pass_items(gy_dml_script *script, const gy_dml_function *functi
         if (node == NULL) {
             return gy_fail(GY_ARG, "eval: %s takes fewer arguments", function->name);
         }
-        script->stack[base + at] = gy_dml_hold(args->items[i]);
-        GY_TRY(gy_dml_convert(node, &script->stack[base + at]));
+        worker->stack[base + at] = gy_dml_hold(args->items[i]);
+        GY_TRY(gy_dml_convert(node, &worker->stack[base + at]));
     }
     return GY_OK;
 }
 
-static gy_status eval_function(gy_dml_script *script, gy_dml_function *function,
+static gy_status eval_function(gy_dml_worker *worker, gy_dml_function *function,
                                const gy_dml_list *args, gy_dml_value *result)
 {
     size_t base = 0;
-    if (script->call_depth + EVAL_CALLS > GY_DML_CALLS_MAX) {
+    if (worker->call_depth + EVAL_CALLS > GY_DML_CALLS_MAX) {
         return gy_fail(GY_LIMIT, "eval: calls are nested deeper than %d", GY_DML_CALLS_MAX);
     }
-    GY_TRY(gy_dml_lower(script, function));
-    GY_TRY(gy_dml_stack_push(script, (size_t)function->slot_count, &base));
-    gy_status status = pass_items(script, function, args, base);
+    GY_TRY(gy_dml_stack_push(worker, (size_t)function->slot_count, &base));
+    gy_status status = pass_items(worker, function, args, base);
     size_t at = base;
     for (const gy_dml_node *node = function->node->a; node != NULL && status == GY_OK;
          node = node->next, at++) {
-        if (script->stack[at].kind == GY_DML_IS_NOTHING && node->a == NULL) {
+        if (worker->stack[at].kind == GY_DML_IS_NOTHING && node->a == NULL) {
             status = gy_fail(GY_ARG, "eval: %s: the argument %s is missing", function->name,
                              node->text);
         }
     }
-    script->call_depth += EVAL_CALLS;
-    status = status == GY_OK ? gy_dml_execute(script, function, base) : status;
-    script->call_depth -= EVAL_CALLS;
+    worker->call_depth += EVAL_CALLS;
+    status = status == GY_OK ? gy_dml_execute(worker, function, base) : status;
+    worker->call_depth -= EVAL_CALLS;
     gy_dml_list *results = NULL;
     status = status == GY_OK ? gy_dml_list_new(&results) : status;
     for (int i = 0; i < function->result_count && status == GY_OK; i++) {
         const int32_t slot = function->results[i];
         status =
-            gy_dml_list_add(results, script->stack[base + (size_t)slot], function->names[slot]);
+            gy_dml_list_add(results, worker->stack[base + (size_t)slot], function->names[slot]);
     }
-    gy_dml_stack_pop(script, base);
+    gy_dml_stack_pop(worker, base);
     if (results != NULL) {
         *result = gy_dml_of_list(results);
     }
@@ -216,17 +225,38 @@ static gy_status eval_builtin(gy_dml_state *state, const gy_dml_builtin *builtin
     return status;
 }
 
+/* The function of a name, lowered; NULL: none. Pieces of a parfor take turns here. */
+static gy_status find_and_lower(gy_dml_worker *worker, const char *name,
+                                gy_dml_function **function)
+{
+    gy_dml_script *script = worker->script;
+    gy_mutex_lock(&script->lock);
+    gy_status status = GY_OK;
+    *function = NULL;
+    for (size_t i = 0; i < script->unit_count && *function == NULL && status == GY_OK; i++) {
+        status = gy_dml_function_find(script, script->units[i], name, function);
+    }
+    if (status == GY_OK && *function != NULL) {
+        status = gy_dml_lower(script, *function);
+    }
+    if (status != GY_OK && worker->report != &script->report) {
+        *worker->report = script->report; /* whether it is the script's first is told later */
+        script->report.status = GY_OK;
+        script->report.text[0] = '\0';
+    }
+    gy_mutex_unlock(&script->lock);
+    return status;
+}
+
 gy_status gy_dml_eval(gy_dml_state *state, const char *name, const gy_dml_list *args,
                       gy_dml_value *result)
 {
-    gy_dml_script *script = script_of(state);
+    gy_dml_worker *worker = worker_of(state);
     gy_dml_function *function = NULL;
-    for (size_t i = 0; i < script->unit_count && function == NULL; i++) {
-        GY_TRY(gy_dml_function_find(script, script->units[i], name, &function));
-    }
+    GY_TRY(find_and_lower(worker, name, &function));
     const gy_dml_builtin *builtin = gy_dml_builtin_find(name);
     if (function != NULL) {
-        return eval_function(script, function, args, result);
+        return eval_function(worker, function, args, result);
     }
     return builtin != NULL ? eval_builtin(state, builtin, args, result)
                            : gy_fail(GY_NOTFOUND, "eval: there is no function %.80s", name);

@@ -1,5 +1,5 @@
 /* Units: files of a script, what they source, and the functions of each. */
-#include "dml/run/run_priv.h"
+#include "dml/run/parfor_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -98,7 +98,6 @@ static gy_status add_function(gy_dml_script *script, gy_dml_unit *unit, const gy
     made->name = node != NULL ? node->text : "";
     made->node = node;
     made->unit = unit;
-    made->index = (int)script->function_count;
     script->functions[script->function_count++] = made;
     unit->functions[unit->function_count++] = made;
     return GY_OK;
@@ -119,9 +118,9 @@ static gy_status take_imports(gy_dml_script *script, gy_dml_unit *unit)
 {
     for (const gy_dml_node *node = unit->program.statements; node != NULL; node = node->next) {
         if (node->kind == GY_DML_SETWD) {
-            gy_free(script->state.folder);
-            script->state.folder = gy_copy_text("dml.folder", node->text);
-            if (script->state.folder == NULL) {
+            gy_free(script->main.state.folder);
+            script->main.state.folder = gy_copy_text("dml.folder", node->text);
+            if (script->main.state.folder == NULL) {
                 return GY_NOMEM;
             }
         }
@@ -203,7 +202,7 @@ gy_status gy_dml_unit_source(gy_dml_script *script, gy_dml_unit *from, const gy_
                              gy_dml_unit **unit)
 {
     char path[4096];
-    gy_dml_state_path(&script->state, node->text, path);
+    gy_dml_state_path(&script->main.state, node->text, path);
     if (access(path, R_OK) != 0 &&
         !(gy_print_whole(path, sizeof(path), "%s/%s", from->folder, node->text) &&
           access(path, R_OK) == 0) &&
@@ -267,6 +266,11 @@ void gy_dml_function_free(gy_dml_function *function)
     }
     gy_free(function->constants);
     gy_free(function->code);
+    for (size_t i = 0; i < function->parfor_count; i++) {
+        gy_dml_parfor_free(function->parfors[i]);
+    }
+    gy_free(function->parfors);
+    gy_free(function->callees);
     gy_free(function->operands);
     gy_free(function->names);
     gy_free(function);
