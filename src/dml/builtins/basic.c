@@ -1,5 +1,6 @@
 /* What a script says and asks: print, stop, casts, lists, time. */
 #include "dml/builtins/builtins_priv.h"
+#include "dml/frame/frame.h"
 
 #include <string.h>
 #include <time.h>
@@ -102,6 +103,10 @@ gy_status gy_dml_run_to_string(gy_dml_call *call)
     style.decimals = (int)GY_MAX(decimals, -1);
     if (call->args[0].kind == GY_DML_IS_MATRIX) {
         gy_dml_add_matrix(&text, call->args[0].matrix, &style);
+    } else if (call->args[0].kind == GY_DML_IS_FRAME) {
+        style.rows = gy_dml_has(call, 1) ? rows : -1;
+        style.columns = gy_dml_has(call, 2) ? columns : -1;
+        gy_dml_add_frame(&text, call->args[0].frame, &style);
     } else {
         gy_dml_add_value(&text, &call->args[0]);
     }
@@ -159,6 +164,14 @@ gy_status gy_dml_run_as_scalar(gy_dml_call *call)
         call->results[0] = gy_dml_hold(*value);
         return GY_OK;
     }
+    if (value->kind == GY_DML_IS_FRAME) {
+        const gy_dml_frame *frame = value->frame;
+        return frame->rows == 1 && frame->columns == 1
+                   ? gy_dml_column_get(frame->items[0], 0, &call->results[0])
+                   : gy_fail(GY_TYPE,
+                             "as.scalar: expected one cell, found a frame of %lldx%lld",
+                             (long long)frame->rows, (long long)frame->columns);
+    }
     double real = 0;
     GY_TRY(gy_dml_as_real(value, "as.scalar", &real));
     return gy_dml_give_real(call, real);
@@ -177,6 +190,15 @@ gy_status gy_dml_run_as_matrix(gy_dml_call *call)
         return GY_OK;
     }
     gy_dml_matrix *matrix = NULL;
+    if (value->kind == GY_DML_IS_LIST) {
+        value = &value->list->items[0];
+    }
+    if (value->kind == GY_DML_IS_FRAME) {
+        const gy_status status = gy_dml_frame_to_matrix(value->frame, &matrix);
+        GY_TRY(status == GY_OK || status == GY_NOMEM ? status
+                                                     : gy_fail_within(status, "as.matrix"));
+        return gy_dml_give(call, matrix);
+    }
     GY_TRY(gy_dml_arg_matrix(call, 0, &matrix));
     return gy_dml_give(call, matrix);
 }

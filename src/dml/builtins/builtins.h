@@ -49,6 +49,8 @@ struct gy_dml_builtin {
 
 /** NULL: no such function. @cost O(log n) */
 const gy_dml_builtin *gy_dml_builtin_find(const char *name);
+/** Why a function of SystemDS is not there, for an error; NULL: none that is known. */
+const char *gy_dml_builtin_absent(const char *name);
 extern const gy_dml_builtin gy_dml_builtins[];
 extern const int gy_dml_builtin_count;
 

@@ -1,5 +1,6 @@
 /* Functions of cells, reductions, and what a value's kind and sizes are. */
 #include "dml/builtins/builtins_priv.h"
+#include "dml/values/frame.h"
 
 #include <math.h>
 #include <string.h>
@@ -201,6 +202,11 @@ static gy_status sizes_of(const gy_dml_call *call, int64_t *rows, int64_t *colum
     if (x->kind == GY_DML_IS_MATRIX) {
         *rows = x->matrix->rows;
         *columns = x->matrix->columns;
+        return GY_OK;
+    }
+    if (x->kind == GY_DML_IS_FRAME) {
+        *rows = x->frame->rows;
+        *columns = x->frame->columns;
         return GY_OK;
     }
     if (x->kind == GY_DML_IS_LIST) {

@@ -1,5 +1,6 @@
 /* Matrices put together, turned and picked from. */
 #include "dml/builtins/builtins_priv.h"
+#include "dml/frame/frame.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,6 +97,39 @@ static gy_status append_texts(gy_dml_call *call)
     return status;
 }
 
+/* Frames bound; matrices and scalars among them become frames. */
+static gy_status bind_frames(gy_dml_call *call, const gy_dml_value *items, int count,
+                             bool is_columns)
+{
+    gy_dml_frame *frames[256], *out = NULL;
+    int taken = 0;
+    gy_status status = GY_OK;
+    while (taken < count && status == GY_OK) {
+        status = gy_dml_as_frame(&items[taken], call->builtin->name, &frames[taken]);
+        taken += status == GY_OK;
+    }
+    if (status == GY_OK) {
+        status = is_columns ? gy_dml_frame_cbind(frames, count, &out)
+                            : gy_dml_frame_rbind(frames, count, &out);
+    }
+    for (int i = 0; i < taken; i++) {
+        gy_dml_frame_drop(frames[i]);
+    }
+    GY_TRY(status);
+    call->results[0] = gy_dml_of_frame(out);
+    return GY_OK;
+}
+
+static bool has_frame(const gy_dml_value *items, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (items[i].kind == GY_DML_IS_FRAME) {
+            return true;
+        }
+    }
+    return false;
+}
+
 gy_status gy_dml_run_bind(gy_dml_call *call)
 {
     const char *name = call->builtin->name;
@@ -114,9 +148,12 @@ gy_status gy_dml_run_bind(gy_dml_call *call)
     gy_status status = GY_OK;
     const bool is_list = call->args[0].kind == GY_DML_IS_LIST;
     const int count = is_list ? (int)GY_MIN(call->args[0].list->count, 256u) : call->count;
+    const gy_dml_value *items = is_list ? call->args[0].list->items : call->args;
+    if (has_frame(items, count)) {
+        return bind_frames(call, items, count, is_columns);
+    }
     for (int i = 0; i < count && status == GY_OK; i++) {
-        status = take_part(is_list ? &call->args[0].list->items[i] : &call->args[i], is_columns,
-                           name, &p);
+        status = take_part(&items[i], is_columns, name, &p);
     }
     status = status == GY_OK ? bind(&p, is_columns, &out) : status;
     parts_drop(&p);
@@ -172,6 +209,16 @@ gy_status gy_dml_run_replace(gy_dml_call *call)
 {
     double pattern = 0, replacement = 0;
     gy_dml_matrix *x = NULL, *out = NULL;
+    if (call->args[0].kind == GY_DML_IS_FRAME) {
+        gy_dml_frame *made = NULL;
+        if (!gy_dml_is_scalar(&call->args[1]) || !gy_dml_is_scalar(&call->args[2])) {
+            return gy_fail(GY_TYPE, "replace: pattern and replacement are scalars");
+        }
+        GY_TRY(
+            gy_dml_frame_replace(call->args[0].frame, &call->args[1], &call->args[2], &made));
+        call->results[0] = gy_dml_of_frame(made);
+        return GY_OK;
+    }
     GY_TRY(gy_dml_arg_real(call, 1, &pattern));
     GY_TRY(gy_dml_arg_real(call, 2, &replacement));
     GY_TRY(gy_dml_arg_matrix(call, 0, &x));
@@ -242,18 +289,41 @@ gy_status gy_dml_run_ifelse(gy_dml_call *call)
     return status;
 }
 
+/* Whether a cell is none that removeEmpty removes: of a frame a missing one is, or a text
+ * without a character. */
+static bool has_cell(const gy_dml_value *x, int64_t i, int64_t j)
+{
+    if (x->kind == GY_DML_IS_MATRIX) {
+        return x->matrix->data[i * x->matrix->columns + j] != 0;
+    }
+    const gy_dml_column *column = x->frame->items[j];
+    double real = 0;
+    if (gy_dml_column_storage(column->type) == GY_DML_STORES_TEXT) {
+        return column->texts[i] != NULL && column->texts[i]->size > 0;
+    }
+    return gy_dml_column_real(column, i, &real) != GY_OK || real != 0;
+}
+
+static void sizes_of(const gy_dml_value *x, int64_t *rows, int64_t *columns)
+{
+    const bool is_frame = x->kind == GY_DML_IS_FRAME;
+    *rows = is_frame ? x->frame->rows : x->matrix->rows;
+    *columns = is_frame ? x->frame->columns : x->matrix->columns;
+}
+
 /* Which rows (or columns) of x stay, as 0 and 1; their number. */
-static int64_t mark(const gy_dml_matrix *x, bool is_rows, const gy_dml_matrix *select,
+static int64_t mark(const gy_dml_value *x, bool is_rows, const gy_dml_matrix *select,
                     unsigned char *stays)
 {
-    const int64_t count = is_rows ? x->rows : x->columns;
-    int64_t left = 0;
+    int64_t rows = 0, columns = 0, left = 0;
+    sizes_of(x, &rows, &columns);
+    const int64_t count = is_rows ? rows : columns;
     for (int64_t i = 0; i < count; i++) {
         stays[i] = select != NULL && select->data[i] != 0;
     }
-    for (int64_t i = 0; select == NULL && i < x->rows; i++) {
-        for (int64_t j = 0; j < x->columns; j++) {
-            if (x->data[i * x->columns + j] != 0) {
+    for (int64_t i = 0; select == NULL && i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            if (has_cell(x, i, j)) {
                 stays[is_rows ? i : j] = 1;
             }
         }
@@ -279,13 +349,43 @@ static gy_status keep(const gy_dml_matrix *x, bool is_rows, const unsigned char 
     return GY_OK;
 }
 
-static gy_status remove_empty(gy_dml_call *call, const gy_dml_matrix *x, bool is_rows,
+/* What is left of a frame; one row (or column) without values where nothing is. */
+static gy_status keep_of_frame(gy_dml_call *call, bool is_rows, const unsigned char *stays,
+                               int64_t left, bool leaves_one)
+{
+    const gy_dml_frame *from = call->args[0].frame;
+    gy_dml_frame *out = NULL;
+    if (left > 0 || !leaves_one) {
+        GY_TRY(gy_dml_frame_keep(from, is_rows, stays, left, &out));
+    } else {
+        GY_TRY(gy_dml_frame_new(is_rows ? 1 : from->rows, is_rows ? from->columns : 1, NULL,
+                                &out));
+    }
+    call->results[0] = gy_dml_of_frame(out);
+    return GY_OK;
+}
+
+static gy_status keep_of_matrix(gy_dml_call *call, bool is_rows, const unsigned char *stays,
+                                int64_t left, bool leaves_one)
+{
+    const gy_dml_matrix *x = call->args[0].matrix;
+    gy_dml_matrix *out = NULL;
+    if (left == 0 && leaves_one) {
+        GY_TRY(gy_dml_matrix_fill(is_rows ? 1 : x->rows, is_rows ? x->columns : 1, 0, &out));
+    } else {
+        GY_TRY(keep(x, is_rows, stays, left, &out));
+    }
+    return gy_dml_give(call, out);
+}
+
+static gy_status remove_empty(gy_dml_call *call, const gy_dml_value *x, bool is_rows,
                               const gy_dml_matrix *select)
 {
     bool leaves_one = true;
+    int64_t rows = 0, columns = 0;
     GY_TRY(gy_dml_arg_boolean(call, 3, &leaves_one));
-    const int64_t count = is_rows ? x->rows : x->columns;
-    gy_dml_matrix *out = NULL;
+    sizes_of(x, &rows, &columns);
+    const int64_t count = is_rows ? rows : columns;
     if (select != NULL && gy_dml_matrix_count(select) != count) {
         return gy_fail(GY_SHAPE, "removeEmpty: select has %lld cells for %lld %s",
                        (long long)gy_dml_matrix_count(select), (long long)count,
@@ -296,28 +396,36 @@ static gy_status remove_empty(gy_dml_call *call, const gy_dml_matrix *x, bool is
         return GY_NOMEM;
     }
     const int64_t left = mark(x, is_rows, select, stays);
-    gy_status status =
-        left == 0 && leaves_one
-            ? gy_dml_matrix_fill(is_rows ? 1 : x->rows, is_rows ? x->columns : 1, 0, &out)
-            : keep(x, is_rows, stays, left, &out);
+    gy_dml_call part = *call;
+    gy_dml_value args[1] = {*x};
+    part.args = args;
+    const gy_status status = x->kind == GY_DML_IS_FRAME
+                                 ? keep_of_frame(&part, is_rows, stays, left, leaves_one)
+                                 : keep_of_matrix(&part, is_rows, stays, left, leaves_one);
     gy_free(stays);
-    GY_TRY(status);
-    return gy_dml_give(call, out);
+    return status;
 }
 
 gy_status gy_dml_run_remove_empty(gy_dml_call *call)
 {
     const char *margin = "rows";
-    gy_dml_matrix *x = NULL, *select = NULL;
+    gy_dml_matrix *select = NULL;
     GY_TRY(gy_dml_arg_text(call, 1, &margin));
     if (strcmp(margin, "rows") != 0 && strcmp(margin, "cols") != 0) {
         return gy_fail(GY_ARG, "removeEmpty: margin: \"%.40s\" is neither rows nor cols",
                        margin);
     }
-    GY_TRY(gy_dml_arg_matrix(call, 0, &x));
+    gy_dml_value x = GY_DML_NONE;
+    if (call->args[0].kind == GY_DML_IS_FRAME) {
+        x = gy_dml_hold(call->args[0]);
+    } else {
+        gy_dml_matrix *matrix = NULL;
+        GY_TRY(gy_dml_arg_matrix(call, 0, &matrix));
+        x = gy_dml_of_matrix(matrix);
+    }
     gy_status status = gy_dml_has(call, 2) ? gy_dml_arg_matrix(call, 2, &select) : GY_OK;
-    status = status == GY_OK ? remove_empty(call, x, margin[0] == 'r', select) : status;
-    gy_dml_matrix_drop(x);
+    status = status == GY_OK ? remove_empty(call, &x, margin[0] == 'r', select) : status;
+    gy_dml_drop(&x);
     gy_dml_matrix_drop(select);
     return status;
 }

@@ -23,6 +23,27 @@ const gy_dml_builtin *gy_dml_builtin_find(const char *name)
                    compare);
 }
 
+const char *gy_dml_builtin_absent(const char *name)
+{
+    static const char transform[] = "Gyre has frames, but not yet SystemDS's transforms";
+    static const struct {
+        const char *name, *why;
+    } absent[] = {
+        {"map", "SystemDS runs a text in Java here: a function and eval do the same"},
+        {"transformapply", transform},
+        {"transformcolmap", transform},
+        {"transformdecode", transform},
+        {"transformencode", transform},
+        {"transformmeta", transform},
+    };
+    for (size_t i = 0; i < GY_COUNT(absent); i++) {
+        if (strcmp(absent[i].name, name) == 0) {
+            return absent[i].why;
+        }
+    }
+    return NULL;
+}
+
 /* The parameter that begins at `at`: its name's bytes, and where the next one begins (NULL: it
  * is the last). */
 static const char *parameter_at(const char *at, size_t *size)

@@ -1,6 +1,7 @@
 /* Goal: data files are read as they are meant, errors name line and column, and what is written
  * is read back with the same bits. */
 #include "dml/files/files.h"
+#include "dml/values/frame.h"
 
 #include <sys/stat.h>
 
@@ -45,8 +46,31 @@ static const struct {
     {"%%MatrixMarket matrix array real general\n1 1\n4\n", GY_DML_FILE_UNKNOWN, "4;"},
 };
 
-static void show(const gy_dml_matrix *matrix, gy_text *text)
+static void show_frame(const gy_dml_frame *frame, gy_text *text)
 {
+    for (int64_t j = 0; j < frame->columns; j++) {
+        gy_text_add(text, "%s", j > 0 ? " " : "");
+        gy_dml_frame_add_name(text, frame, j);
+        gy_text_add(text, ":%s", gy_dml_column_type_name(frame->items[j]->type));
+    }
+    gy_text_add(text, ";");
+    for (int64_t i = 0; i < frame->rows; i++) {
+        for (int64_t j = 0; j < frame->columns; j++) {
+            gy_text_add(text, "%s", j > 0 ? "|" : "");
+            gy_text_add(text, "%s", gy_dml_column_is_missing(frame->items[j], i) ? "null" : "");
+            gy_dml_column_add(text, frame->items[j], i);
+        }
+        gy_text_add(text, ";");
+    }
+}
+
+static void show(const gy_dml_value *value, gy_text *text)
+{
+    const gy_dml_matrix *matrix = value->matrix;
+    if (value->kind == GY_DML_IS_FRAME) {
+        show_frame(value->frame, text);
+        return;
+    }
     for (int64_t i = 0; i < matrix->rows; i++) {
         for (int64_t j = 0; j < matrix->columns; j++) {
             gy_text_add(text, "%s%.16g", j > 0 ? " " : "",
@@ -62,14 +86,14 @@ static void test_cases(void **state)
     (void)state;
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         gy_dml_meta meta = GY_DML_META_DEFAULT;
-        gy_dml_matrix *matrix = NULL;
+        gy_dml_value value = GY_DML_NONE;
         gy_text text = {.data = NULL};
         meta.format = cases[i].format;
         const gy_status status =
-            gy_dml_file_parse("f", &meta, cases[i].data, strlen(cases[i].data), &matrix);
+            gy_dml_file_parse("f", &meta, cases[i].data, strlen(cases[i].data), &value);
         if (status == GY_OK) {
-            show(matrix, &text);
-            gy_dml_matrix_drop(matrix);
+            show(&value, &text);
+            gy_dml_drop(&value);
         } else {
             gy_text_add(&text, "!%s", gy_error_text());
         }
@@ -86,7 +110,7 @@ static void test_cases(void **state)
 static void test_options(void **state)
 {
     gy_dml_meta meta = GY_DML_META_DEFAULT;
-    gy_dml_matrix *matrix = NULL;
+    gy_dml_value value = GY_DML_NONE;
     gy_text text = {.data = NULL};
     static const char data[] = "a||b\n1||NA\n||3\n";
     (void)state;
@@ -96,16 +120,118 @@ static void test_options(void **state)
     meta.na_count = 1;
     gy_print(meta.separator, sizeof(meta.separator), "||");
     gy_print(meta.na_strings[0], sizeof(meta.na_strings[0]), "NA");
-    assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &matrix), GY_OK);
-    show(matrix, &text);
+    assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &value), GY_OK);
+    show(&value, &text);
     assert_string_equal(gy_text_get(&text), "1 nan;-1 3;");
-    gy_dml_matrix_drop(matrix);
+    gy_dml_drop(&value);
     gy_text_free(&text);
     meta.is_filled = false;
-    assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &matrix), GY_FORMAT);
+    assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &value), GY_FORMAT);
     meta.rows = 5;
     meta.is_filled = true;
-    assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &matrix), GY_FORMAT);
+    assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &value), GY_FORMAT);
+}
+
+/* What csv gives as a frame, with all that RFC 4180 lets stand in quotes. */
+static const struct {
+    const char *data, *schema, *wanted;
+    bool has_header;
+} frames[] = {
+    {"a,b\n1,x\n2,y\n", "int,string", "a:INT64 b:STRING;1|x;2|y;", true},
+    {"1,x\n2,y", NULL, "C1:STRING C2:STRING;1|x;2|y;", false},
+    {"\"a,b\",\"c\"\"d\"\r\n\"e\nf\",\"\"\r\n", NULL, "C1:STRING C2:STRING;a,b|c\"d;e\nf|;",
+     false},
+    {"\"p\"\"q\",\"r,s\"\n1,2\n", "*", "p\"q:STRING r,s:STRING;1|2;", true},
+    {"1,\n, 2 \nNA,NA\n", "string,double", "C1:STRING C2:FP64;1|0.0;null|2.0;null|0.0;", false},
+    {"1,5\" pipe,3\n", NULL, "C1:STRING C2:STRING C3:STRING;1|5\" pipe|3;", false},
+    {"TRUE,0.1,7\n", "BOOLEAN,FP32,INT32", "C1:BOOLEAN C2:FP32 C3:INT32;true|0.1|7;", false},
+    {"1,2\n", "string,", "C1:STRING C2:STRING;1|2;", false},
+    {"", NULL, ";", false},
+    {"a,b\n", NULL, "a:STRING b:STRING;", true},
+    {"1,2\n3\n", NULL, "!f: line 2 has 1 fields, expected 2", false},
+    {"1\nx\n", "int", "!f: line 2, column 1: expected INT64, found \"x\"", false},
+    {"\"a\n\",1\n2,x\n", "string,int", "!f: line 3, column 2: expected INT64, found \"x\"",
+     false},
+    {"1,\"a\n2,3\n", NULL, "!f: line 1, column 2: expected a quote that is closed", false},
+    {"\"a\"b,2\n", NULL, "!f: line 1, column 1: expected a separator behind the quote", false},
+    {"a\n1,2\n", NULL, "!line 1, the header", true},
+    {"1,2\n", "int,int,int", "!the schema has 3 types for 2 columns", false},
+};
+
+static void test_frames(void **state)
+{
+    const int64_t live = gy_alloc_live();
+    (void)state;
+    for (size_t i = 0; i < GY_COUNT(frames); i++) {
+        gy_dml_meta meta = GY_DML_META_DEFAULT;
+        gy_dml_value value = GY_DML_NONE;
+        gy_text text = {.data = NULL};
+        meta.format = GY_DML_FILE_CSV;
+        meta.is_frame = true;
+        meta.has_header = frames[i].has_header;
+        meta.na_count = 1;
+        gy_print(meta.na_strings[0], sizeof(meta.na_strings[0]), "NA");
+        if (frames[i].schema != NULL) {
+            assert_int_equal(gy_dml_meta_set(&meta.schema, frames[i].schema), GY_OK);
+        }
+        if (gy_dml_file_parse("f", &meta, frames[i].data, strlen(frames[i].data), &value) ==
+            GY_OK) {
+            show(&value, &text);
+            gy_dml_drop(&value);
+        } else {
+            gy_text_add(&text, "!%s", gy_error_text());
+        }
+        const char *got = gy_text_get(&text), *wanted = frames[i].wanted;
+        if (wanted[0] == '!' ? got[0] != '!' || strstr(got, wanted + 1) == NULL
+                             : strcmp(got, wanted) != 0) {
+            fail_msg("case %zu: got %s, expected %s", i, got, wanted);
+        }
+        gy_text_free(&text);
+        gy_dml_meta_fini(&meta);
+    }
+    assert_int_equal(gy_alloc_live(), live);
+}
+
+/* Several chunks, with quoted line ends across their cuts and without any quote, give what one
+ * line at a time gives: the sum of each column, and the place of a wrong cell. */
+static void test_many_chunks(void **state)
+{
+    enum { ROWS = 60000 };
+    (void)state;
+    for (int is_quoted = 0; is_quoted < 2; is_quoted++) {
+        gy_dml_meta meta = GY_DML_META_DEFAULT;
+        gy_dml_value value = GY_DML_NONE;
+        gy_text text = {.data = NULL};
+        meta.format = GY_DML_FILE_CSV;
+        meta.is_frame = is_quoted != 0;
+        for (int64_t i = 0; i < ROWS; i++) {
+            gy_text_add(&text,
+                        is_quoted ? "%lld,\"line\n%lld, \"\"more\"\" of it\"\n"
+                                  : "%lld,%lld.125,1234567.0625\n",
+                        (long long)i, (long long)i * 7);
+        }
+        assert_true(text.size_bytes > 3 << 19);
+        assert_int_equal(gy_dml_file_parse("f", &meta, text.data, text.size_bytes, &value),
+                         GY_OK);
+        for (int64_t i = 0; i < ROWS; i += 17) {
+            if (is_quoted) {
+                char wanted[64];
+                gy_print(wanted, sizeof(wanted), "line\n%lld, \"more\" of it",
+                         (long long)i * 7);
+                assert_string_equal(value.frame->items[1]->texts[i]->data, wanted);
+            } else {
+                assert_true(value.matrix->data[3 * i] == (double)i);
+                assert_true(value.matrix->data[3 * i + 1] == (double)(i * 7) + 0.125);
+            }
+        }
+        gy_dml_drop(&value);
+        gy_text_add(&text, is_quoted ? "7,8,9" : "7,x,9");
+        assert_int_equal(gy_dml_file_parse("f", &meta, text.data, text.size_bytes, &value),
+                         GY_FORMAT);
+        assert_non_null(strstr(gy_error_text(), is_quoted ? "line 120001 has 3 fields"
+                                                          : "line 60001, column 2"));
+        gy_text_free(&text);
+    }
 }
 
 static char folder[] = "/tmp/gyre-files-XXXXXX";
@@ -147,6 +273,59 @@ static void test_written_is_read(void **state)
         gy_dml_drop(&again);
     }
     gy_dml_matrix_drop(matrix);
+}
+
+/* A frame with all types comes back from csv and from text cells. */
+static void test_frame_is_read_again(void **state)
+{
+    static const gy_dml_column_type types[] = {GY_DML_COLUMN_STRING, GY_DML_COLUMN_INT64,
+                                               GY_DML_COLUMN_FP64, GY_DML_COLUMN_BOOLEAN,
+                                               GY_DML_COLUMN_FP32};
+    static const char *const cells[] = {"plain", "a,b", "with \"quotes\"", " spaced ",
+                                        "\xc3\xa4"};
+    static const gy_dml_file_format formats[] = {GY_DML_FILE_CSV, GY_DML_FILE_TEXT};
+    gy_random random = {.key = gy_test_seed()};
+    gy_dml_frame *frame = NULL;
+    (void)state;
+    assert_int_equal(gy_dml_frame_new(6, 5, types, &frame), GY_OK);
+    for (int64_t i = 0; i < 5; i++) { /* the last row has nothing, and its first cell a word */
+        assert_int_equal(gy_dml_column_set(frame->items[0], i, cells[i], strlen(cells[i])),
+                         GY_OK);
+        frame->items[1]->wholes[i] = (int64_t)gy_random_u64(&random);
+        frame->items[2]->reals[i] = gy_random_normal(&random) * 1e-5;
+        frame->items[3]->truths[i] = i % 2 == 0;
+        frame->items[4]->reals[i] = (double)(float)gy_random_normal(&random);
+    }
+    assert_int_equal(gy_dml_column_set(frame->items[0], 5, "end", 3), GY_OK);
+    assert_int_equal(gy_dml_frame_set_name(frame, 0, "the, name", 9), GY_OK);
+    const gy_dml_value value = gy_dml_of_frame(frame);
+    for (size_t k = 0; k < GY_COUNT(formats); k++) {
+        gy_dml_meta meta = GY_DML_META_DEFAULT, read = GY_DML_META_DEFAULT;
+        gy_dml_value again = GY_DML_NONE;
+        gy_text wanted = {.data = NULL}, got = {.data = NULL};
+        char path[128];
+        gy_print(path, sizeof(path), "%s/f%zu", folder, k);
+        meta.format = formats[k];
+        meta.has_header = true;
+        assert_int_equal(gy_dml_meta_set(&meta.description, "what it is"), GY_OK);
+        assert_int_equal(gy_dml_file_write(path, &meta, &value), GY_OK);
+        assert_int_equal(gy_dml_meta_read(path, &read), GY_OK);
+        assert_true(read.is_frame);
+        assert_string_equal(read.description, "what it is");
+        assert_int_equal(gy_dml_file_read(path, &read, &again), GY_OK);
+        if (formats[k] == GY_DML_FILE_TEXT) { /* it has no names */
+            assert_int_equal(gy_dml_frame_set_name(again.frame, 0, "the, name", 9), GY_OK);
+        }
+        show(&value, &wanted);
+        show(&again, &got);
+        assert_string_equal(gy_text_get(&got), gy_text_get(&wanted));
+        gy_text_free(&wanted);
+        gy_text_free(&got);
+        gy_dml_drop(&again);
+        gy_dml_meta_fini(&meta);
+        gy_dml_meta_fini(&read);
+    }
+    gy_dml_frame_drop(frame);
 }
 
 static void test_parts_and_scalars(void **state)
@@ -200,7 +379,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_many_chunks),
         cmocka_unit_test(test_written_is_read),
+        cmocka_unit_test(test_frame_is_read_again),
         cmocka_unit_test(test_parts_and_scalars),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,4 +1,5 @@
-/* Ranges of matrices and lists, read and written. Bounds of scripts begin at 1. */
+/* Ranges of matrices, frames and lists, read and written. Bounds of scripts begin at 1. */
+#include "dml/frame/frame.h"
 #include "dml/run/run_priv.h"
 
 #include <string.h>
@@ -27,12 +28,15 @@ static gy_status bounds_of(const gy_dml_value *from, const gy_dml_value *to, int
     return GY_OK;
 }
 
-static gy_status box_of(const gy_dml_matrix *matrix, const gy_dml_value bounds[4],
-                        gy_dml_box *box)
+/* Of a matrix or frame. */
+static gy_status box_of(const gy_dml_value *of, const gy_dml_value bounds[4], gy_dml_box *box)
 {
     int64_t rows[2] = {0, 0}, columns[2] = {0, 0};
-    GY_TRY(bounds_of(&bounds[0], &bounds[1], matrix->rows, "rows", rows));
-    GY_TRY(bounds_of(&bounds[2], &bounds[3], matrix->columns, "columns", columns));
+    const bool is_frame = of->kind == GY_DML_IS_FRAME;
+    GY_TRY(bounds_of(&bounds[0], &bounds[1], is_frame ? of->frame->rows : of->matrix->rows,
+                     "rows", rows));
+    GY_TRY(bounds_of(&bounds[2], &bounds[3],
+                     is_frame ? of->frame->columns : of->matrix->columns, "columns", columns));
     *box = (gy_dml_box){rows[0], rows[1], columns[0], columns[1]};
     return GY_OK;
 }
@@ -85,13 +89,19 @@ gy_status gy_dml_index_get(const gy_dml_value *from, const gy_dml_value bounds[4
     if (from->kind == GY_DML_IS_LIST) {
         return list_get(from->list, bounds, out);
     }
-    if (from->kind != GY_DML_IS_MATRIX) {
+    if (from->kind != GY_DML_IS_MATRIX && from->kind != GY_DML_IS_FRAME) {
         return gy_fail(GY_TYPE, "%s has no rows and columns to index",
                        gy_dml_value_kind_text(from->kind));
     }
     gy_dml_box box;
     gy_dml_matrix *made = NULL;
-    GY_TRY(box_of(from->matrix, bounds, &box));
+    GY_TRY(box_of(from, bounds, &box));
+    if (from->kind == GY_DML_IS_FRAME) {
+        gy_dml_frame *part = NULL;
+        GY_TRY(gy_dml_frame_cut(from->frame, &box, &part));
+        *out = gy_dml_of_frame(part);
+        return GY_OK;
+    }
     GY_TRY(gy_dml_cut(from->matrix, &box, &made));
     *out = gy_dml_of_matrix(made);
     return GY_OK;
@@ -170,7 +180,7 @@ static gy_status index_set_matrix(gy_dml_value *to, const gy_dml_value bounds[4]
 {
     gy_dml_box box;
     gy_dml_matrix *from = NULL;
-    GY_TRY(box_of(to->matrix, bounds, &box));
+    GY_TRY(box_of(to, bounds, &box));
     GY_TRY(gy_dml_as_matrix(value, "an indexed assignment", &from));
     const gy_status status = matrix_set(to, &box, from, is_shared);
     gy_dml_matrix_drop(from);
@@ -185,11 +195,50 @@ gy_status gy_dml_index_set_shared(const gy_dml_value *to, const gy_dml_value bou
     return index_set_matrix(&matrix, bounds, value, true);
 }
 
+/* The frame for writing: a copy, which shares the columns, unless the slot alone holds it. */
+static gy_status own_frame(gy_dml_value *to)
+{
+    if (atomic_load_explicit(&to->frame->holds, memory_order_acquire) == 1) {
+        return GY_OK;
+    }
+    gy_dml_frame *own = NULL;
+    GY_TRY(gy_dml_frame_copy(to->frame, &own));
+    gy_dml_drop(to);
+    *to = gy_dml_of_frame(own);
+    return GY_OK;
+}
+
+static gy_status frame_set(gy_dml_value *to, const gy_dml_value bounds[4],
+                           const gy_dml_value *value)
+{
+    gy_dml_box box;
+    gy_dml_frame *from = NULL;
+    GY_TRY(box_of(to, bounds, &box));
+    if (gy_dml_is_scalar(value)) {
+        GY_TRY(own_frame(to));
+        return gy_dml_frame_paste_value(to->frame, &box, value);
+    }
+    GY_TRY(gy_dml_as_frame(value, "an indexed assignment", &from));
+    const int64_t rows = box.row_end - box.row, columns = box.column_end - box.column;
+    gy_status status =
+        from->rows == rows && from->columns == columns
+            ? own_frame(to)
+            : gy_fail(GY_SHAPE, "a range of %lldx%lld cannot take a frame of %lldx%lld",
+                      (long long)rows, (long long)columns, (long long)from->rows,
+                      (long long)from->columns);
+    status = status == GY_OK ? gy_dml_frame_paste(to->frame, &box, from) : status;
+    gy_dml_frame_drop(from);
+    return status;
+}
+
 gy_status gy_dml_index_set(gy_dml_value *to, const gy_dml_value bounds[4],
                            const gy_dml_value *value)
 {
     if (to->kind == GY_DML_IS_LIST) {
         return list_set(to, bounds, value);
+    }
+    if (to->kind == GY_DML_IS_FRAME) {
+        return frame_set(to, bounds, value);
     }
     if (to->kind != GY_DML_IS_MATRIX) {
         return gy_fail(GY_TYPE, "%s has no rows and columns to assign to",

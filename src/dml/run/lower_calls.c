@@ -495,6 +495,11 @@ static gy_status unknown_function(gy_dml_lowering *in, const gy_dml_node *call)
 {
     gy_text near = {.data = NULL};
     const gy_dml_unit *unit = in->function->unit;
+    const char *absent = gy_dml_builtin_absent(call->text);
+    if (absent != NULL) {
+        return gy_dml_refuse(gy_dml_source_of(in), call->place, GY_UNSUPPORTED, absent,
+                             "there is no function %s", call->text);
+    }
     for (size_t i = 0; i < unit->function_count; i++) {
         if (gy_dml_is_near(call->text, unit->functions[i]->name)) {
             gy_text_add(&near, "%s%s", near.size_bytes > 0 ? ", " : "did you mean ",

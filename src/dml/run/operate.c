@@ -1,4 +1,5 @@
 /* Operators on values: scalars by SystemDS's rules of types, matrices cell by cell. */
+#include "dml/frame/frame.h"
 #include "dml/run/run_priv.h"
 
 #include <math.h>
@@ -132,6 +133,32 @@ static gy_status refuse_kind(const char *name, const gy_dml_value *x, const gy_d
                    gy_dml_value_kind_text(x->kind), gy_dml_value_kind_text(y->kind));
 }
 
+/* A frame compared with a frame, a matrix or a scalar. */
+static gy_status frames(gy_dml_binary code, const gy_dml_value *x, const gy_dml_value *y,
+                        gy_dml_value *out)
+{
+    /* who is larger is the same seen from the other side */
+    static const gy_dml_binary turned[] = {[GY_DML_CELL_LESS] = GY_DML_CELL_GREATER,
+                                           [GY_DML_CELL_LESS_EQUAL] = GY_DML_CELL_GREATER_EQUAL,
+                                           [GY_DML_CELL_GREATER] = GY_DML_CELL_LESS,
+                                           [GY_DML_CELL_GREATER_EQUAL] = GY_DML_CELL_LESS_EQUAL,
+                                           [GY_DML_CELL_EQUAL] = GY_DML_CELL_EQUAL,
+                                           [GY_DML_CELL_NOT_EQUAL] = GY_DML_CELL_NOT_EQUAL};
+    gy_dml_frame *a = NULL, *b = NULL, *made = NULL;
+    GY_TRY(gy_dml_as_frame(x, names[code], &a));
+    gy_status status = gy_dml_as_frame(y, names[code], &b);
+    if (status == GY_OK) {
+        const bool is_turned = a->rows == 1 && a->columns == 1 && is_comparison(code);
+        status = gy_dml_frame_compare(is_turned ? turned[code] : code, is_turned ? b : a,
+                                      is_turned ? a : b, &made);
+    }
+    gy_dml_frame_drop(a);
+    gy_dml_frame_drop(b);
+    GY_TRY(status);
+    *out = gy_dml_of_frame(made);
+    return GY_OK;
+}
+
 gy_status gy_dml_operate(gy_dml_binary code, gy_dml_value *x, gy_dml_value *y, int owned,
                          gy_dml_value *out)
 {
@@ -140,6 +167,12 @@ gy_status gy_dml_operate(gy_dml_binary code, gy_dml_value *x, gy_dml_value *y, i
     double scalar = 0;
     if (gy_dml_is_scalar(a) && gy_dml_is_scalar(b)) {
         return scalars(code, a, b, out);
+    }
+    const bool has_frame = a->kind == GY_DML_IS_FRAME || b->kind == GY_DML_IS_FRAME;
+    const bool is_joined =
+        code == GY_DML_CELL_PLUS && (a->kind == GY_DML_IS_TEXT || b->kind == GY_DML_IS_TEXT);
+    if (has_frame && !is_joined) {
+        return frames(code, a, b, out);
     }
     const bool is_text = a->kind == GY_DML_IS_TEXT || b->kind == GY_DML_IS_TEXT;
     if (is_text && (code == GY_DML_CELL_PLUS || is_comparison(code)) &&

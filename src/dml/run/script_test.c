@@ -181,6 +181,7 @@ static const struct {
      "a.dml:2:7: ", "no parameter z", "it is f(int x)"},
     {"f = function(int x) return (int y) { y = x }\n[a, b] = f(1)",
      "a.dml:2:10: ", "f has 1 results, not 2", ""},
+    {"x = transformencode(1)", "a.dml:1:5: ", "no function transformencode", "transforms"},
     {"x = abs(1, 2)", "a.dml:1:12: ", "takes no more arguments", "it is abs(X)"},
     {"x = abs()", "a.dml:1:5: ", "the argument X is missing", "it is abs(X)"},
     {"x = print(1)", "a.dml:1:5: ", "gives no value", ""},

@@ -1,34 +1,76 @@
 /* Values as SystemDS prints them: doubles as Java writes them, matrices as rows of decimals. */
-#include "dml/values/values.h"
+#include "dml/values/frame.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-void gy_dml_add_real(gy_text *text, double real)
+/* The digits of a number in `shown`, d.ddde±xx, as Java writes it. */
+static void add_digits(gy_text *text, char shown[40], bool is_zero)
+{
+    char *exponent = strchr(shown, 'e');
+    const int power = (int)strtol(exponent + 1, NULL, 10);
+    *exponent = '\0';
+    const char *point = strchr(shown, '.');
+    size_t size = strlen(shown);
+    while (point != NULL && shown[size - 1] == '0') {
+        shown[--size] = '\0';
+    }
+    if (point != NULL && shown[size - 1] == '.') {
+        shown[--size] = '\0';
+    }
+    const int fraction = strchr(shown, '.') != NULL ? (int)strlen(strchr(shown, '.')) - 1 : 0;
+    if (!is_zero && (power < -3 || power >= 7)) {
+        gy_text_add(text, "%s%sE%d", shown, fraction == 0 ? ".0" : "", power);
+        return;
+    }
+    const int decimals = GY_MAX(fraction - power, 1);
+    char value[64]; /* the same digits, the point where the power has it */
+    gy_print(value, sizeof(value), "%se%d", shown, power);
+    gy_text_add(text, "%.*f", decimals, strtod(value, NULL));
+}
+
+static bool add_unusual(gy_text *text, double real)
 {
     if (isnan(real) || isinf(real)) {
         gy_text_add(text, "%s", isnan(real) ? "NaN" : real > 0 ? "Infinity" : "-Infinity");
+    }
+    return isnan(real) || isinf(real);
+}
+
+void gy_dml_add_real(gy_text *text, double real)
+{
+    char shown[40];
+    if (add_unusual(text, real)) {
         return;
     }
-    /* the fewest digits that are read as the same double: d.ddde±xx */
-    char shown[40];
-    for (int digits = 0; digits < 17; digits++) {
+    /* The fewest digits that are read as the same double. Every decimal of 15 digits comes back
+     * from the double nearest to it, so that fewer than 15 are 15 with zeros at the end;
+     * denormal numbers have less digits than that. */
+    const bool is_small = fabs(real) < DBL_MIN;
+    for (int digits = is_small ? 0 : 14; digits < 17; digits++) {
         gy_print(shown, sizeof(shown), "%.*e", digits, real);
         if (strtod(shown, NULL) == real) {
             break;
         }
     }
-    char *exponent = strchr(shown, 'e');
-    const int power = (int)strtol(exponent + 1, NULL, 10);
-    *exponent = '\0';
-    const int fraction = strchr(shown, '.') != NULL ? (int)strlen(strchr(shown, '.')) - 1 : 0;
-    if (real != 0 && (power < -3 || power >= 7)) {
-        gy_text_add(text, "%s%sE%d", shown, fraction == 0 ? ".0" : "", power);
+    add_digits(text, shown, real == 0);
+}
+
+void gy_dml_add_single(gy_text *text, float single)
+{
+    char shown[40];
+    if (add_unusual(text, (double)single)) {
         return;
     }
-    const int decimals = GY_MAX(fraction - power, 1);
-    gy_text_add(text, "%.*f", decimals, real);
+    for (int digits = 0; digits < 9; digits++) {
+        gy_print(shown, sizeof(shown), "%.*e", digits, (double)single);
+        if (strtof(shown, NULL) == single) {
+            break;
+        }
+    }
+    add_digits(text, shown, single == 0);
 }
 
 static void add_cell(gy_text *text, double value, int decimals)
@@ -73,6 +115,46 @@ void gy_dml_add_matrix(gy_text *text, const gy_dml_matrix *matrix,
     }
 }
 
+static void add_frame_cell(gy_text *text, const gy_dml_column *column, int64_t i, int decimals)
+{
+    if (gy_dml_column_is_missing(column, i)) {
+        gy_text_add(text, "null");
+    } else if (column->type == GY_DML_COLUMN_FP64) {
+        add_cell(text, column->reals[i], decimals);
+    } else if (column->type == GY_DML_COLUMN_BOOLEAN) {
+        gy_text_add(text, "%s", column->truths[i] ? "TRUE" : "FALSE");
+    } else {
+        gy_dml_column_add(text, column, i);
+    }
+}
+
+void gy_dml_add_frame(gy_text *text, const gy_dml_frame *frame,
+                      const gy_dml_matrix_style *style)
+{
+    const int64_t rows = style->rows >= 0 ? GY_MIN(style->rows, frame->rows) : frame->rows;
+    const int64_t columns =
+        style->columns >= 0 ? GY_MIN(style->columns, frame->columns) : frame->columns;
+    gy_text_add(text, "# FRAME: nrow = %lld, ncol = %lld%s#%s", (long long)frame->rows,
+                (long long)frame->columns, style->line_end, style->between);
+    for (int64_t j = 0; j < columns; j++) {
+        gy_dml_frame_add_name(text, frame, j);
+        gy_text_add(text, "%s", j < columns - 1 ? style->between : "");
+    }
+    gy_text_add(text, "%s#%s", style->line_end, style->between);
+    for (int64_t j = 0; j < columns; j++) {
+        gy_text_add(text, "%s%s", gy_dml_column_type_name(frame->items[j]->type),
+                    j < columns - 1 ? style->between : "");
+    }
+    gy_text_add(text, "%s", style->line_end);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            add_frame_cell(text, frame->items[j], i, style->decimals);
+            gy_text_add(text, "%s", j < columns - 1 ? style->between : "");
+        }
+        gy_text_add(text, "%s", style->line_end);
+    }
+}
+
 static void add_list(gy_text *text, const gy_dml_list *list)
 {
     gy_text_add(text, "List (");
@@ -90,6 +172,8 @@ void gy_dml_add_value(gy_text *text, const gy_dml_value *value)
 {
     static const gy_dml_matrix_style style = {
         .rows = 100, .columns = 100, .decimals = 3, .between = " ", .line_end = "\n"};
+    static const gy_dml_matrix_style whole = {
+        .rows = -1, .columns = -1, .decimals = 3, .between = " ", .line_end = "\n"};
     switch (value->kind) {
     case GY_DML_IS_INTEGER:
         gy_text_add(text, "%lld", (long long)value->whole);
@@ -105,6 +189,9 @@ void gy_dml_add_value(gy_text *text, const gy_dml_value *value)
         break;
     case GY_DML_IS_MATRIX:
         gy_dml_add_matrix(text, value->matrix, &style);
+        break;
+    case GY_DML_IS_FRAME:
+        gy_dml_add_frame(text, value->frame, &whole);
         break;
     case GY_DML_IS_LIST:
         add_list(text, value->list);

@@ -1,5 +1,5 @@
 /* Holds on values, and scalars as other scalars. */
-#include "dml/values/values.h"
+#include "dml/values/frame.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const kind_texts[] = {"nothing",  "an integer", "a double", "a boolean",
-                                         "a string", "a matrix",   "a list"};
+                                         "a string", "a matrix",   "a frame",  "a list"};
 
 const char *gy_dml_value_kind_text(gy_dml_value_kind kind)
 {
@@ -33,6 +33,7 @@ static _Atomic int64_t *holds_of(const gy_dml_value *value)
 {
     return value->kind == GY_DML_IS_TEXT     ? &value->text->holds
            : value->kind == GY_DML_IS_MATRIX ? &value->matrix->holds
+           : value->kind == GY_DML_IS_FRAME  ? &value->frame->holds
                                              : &value->list->holds;
 }
 
@@ -77,6 +78,8 @@ void gy_dml_drop_counted(gy_dml_value *value)
             gy_tensor_unpin(value->matrix->tensor);
             gy_tensor_drop(value->matrix->tensor);
             gy_free(value->matrix);
+        } else if (value->kind == GY_DML_IS_FRAME) {
+            gy_dml_frame_free(value->frame);
         } else {
             list_free(value->list);
         }
@@ -247,6 +250,11 @@ gy_status gy_dml_as_real(const gy_dml_value *value, const char *what, double *re
         }
         return gy_fail(GY_TYPE, "%s: expected a number, found a matrix of %lldx%lld", what,
                        (long long)value->matrix->rows, (long long)value->matrix->columns);
+    case GY_DML_IS_FRAME:
+        if (value->frame->rows == 1 && value->frame->columns == 1) {
+            return gy_dml_column_real(value->frame->items[0], 0, real);
+        }
+        break;
     case GY_DML_IS_NOTHING:
     case GY_DML_IS_LIST:
         break;
@@ -300,9 +308,10 @@ gy_status gy_dml_as_matrix(const gy_dml_value *value, const char *what, gy_dml_m
         return GY_OK;
     }
     double real = 0;
-    if (value->kind == GY_DML_IS_NOTHING || value->kind == GY_DML_IS_LIST) {
-        return gy_fail(GY_TYPE, "%s: expected a matrix, found %s", what,
-                       gy_dml_value_kind_text(value->kind));
+    if (!gy_dml_is_scalar(value)) {
+        return gy_fail(GY_TYPE, "%s: expected a matrix, found %s%s", what,
+                       gy_dml_value_kind_text(value->kind),
+                       value->kind == GY_DML_IS_FRAME ? ": as.matrix makes one of it" : "");
     }
     GY_TRY(gy_dml_as_real(value, what, &real));
     return gy_dml_matrix_fill(1, 1, real, matrix);

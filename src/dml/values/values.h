@@ -22,6 +22,7 @@ typedef enum gy_dml_value_kind {
     GY_DML_IS_BOOLEAN,
     GY_DML_IS_TEXT,
     GY_DML_IS_MATRIX,
+    GY_DML_IS_FRAME, /* frame.h */
     GY_DML_IS_LIST,
 } gy_dml_value_kind;
 
@@ -42,6 +43,7 @@ typedef struct gy_dml_matrix {
     gy_tensor *tensor; /* (rows, columns) */
 } gy_dml_matrix;
 
+typedef struct gy_dml_frame gy_dml_frame;
 typedef struct gy_dml_list gy_dml_list;
 
 typedef struct gy_dml_value {
@@ -52,6 +54,7 @@ typedef struct gy_dml_value {
         bool truth;
         gy_dml_text *text;
         gy_dml_matrix *matrix;
+        gy_dml_frame *frame;
         gy_dml_list *list;
     };
 } gy_dml_value;
@@ -81,6 +84,10 @@ static inline gy_dml_value gy_dml_of_boolean(bool truth)
 static inline gy_dml_value gy_dml_of_matrix(gy_dml_matrix *matrix)
 {
     return (gy_dml_value){.kind = GY_DML_IS_MATRIX, .matrix = matrix};
+}
+static inline gy_dml_value gy_dml_of_frame(gy_dml_frame *frame)
+{
+    return (gy_dml_value){.kind = GY_DML_IS_FRAME, .frame = frame};
 }
 static inline gy_dml_value gy_dml_of_list(gy_dml_list *list)
 {
@@ -152,6 +159,9 @@ GY_MUST_CHECK gy_status gy_dml_as_matrix(const gy_dml_value *value, const char *
 /** A whole number as SystemDS takes one of a double: cut down, with 2^-53 of tolerance. */
 int64_t gy_dml_whole_of(double real);
 
+/** The nearest double of "-12.5e3", "NaN", "Inf"; false: it is no number. */
+bool gy_dml_parse_real(const char *text, size_t size, double *value);
+
 /** How print shows a double: the shortest digits that give it back, 1.0E-5 and the like. */
 void gy_dml_add_real(gy_text *text, double real);
 /** A value as print shows it; a matrix with `decimals` after the point. */
@@ -166,5 +176,10 @@ typedef struct gy_dml_matrix_style {
 
 void gy_dml_add_matrix(gy_text *text, const gy_dml_matrix *matrix,
                        const gy_dml_matrix_style *style);
+/** A frame with its sizes, names and types above; numbers with the style's decimals. */
+void gy_dml_add_frame(gy_text *text, const gy_dml_frame *frame,
+                      const gy_dml_matrix_style *style);
+/** The same of a double that was a float: digits that give the float back. */
+void gy_dml_add_single(gy_text *text, float single);
 
 #endif

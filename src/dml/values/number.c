@@ -1,0 +1,87 @@
+/* Numbers in texts: the digits of a double into the nearest one. */
+#include "dml/values/values.h"
+
+#include <assert.h>
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A long double holds 64 bits, so each mantissa of 19 digits and each of these powers. One
+ * operation rounds once; what is then rounded to 53 bits is right unless it lies on a midpoint
+ * (Clinger 1990; the second rounding errs only there). */
+static_assert(LDBL_MANT_DIG == 64, "long double has 64 bits of mantissa");
+static const long double powers[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
+                                     1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+                                     1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L,
+                                     1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+
+static bool slow(const char *text, size_t size, double *value)
+{
+    char copy[512];
+    char *end = NULL;
+    if (size == 0 || size >= sizeof(copy)) {
+        return false;
+    }
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    *value = strtod(copy, &end);
+    return *end == '\0' && copy[strspn(copy, "0123456789+-.eEaAfFiInNtTyY")] == '\0';
+}
+
+/* Digits from *at on into a mantissa; how many there were. */
+static int take_digits(const char **at, const char *end, uint64_t *mantissa)
+{
+    int count = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at, count++) {
+        *mantissa = *mantissa * 10 + (uint64_t)(**at - '0');
+    }
+    return count;
+}
+
+/* e+12 at the end of a number; false: it is something else. */
+static bool take_exponent(const char **at, const char *end, int *power)
+{
+    if (*at == end || (**at != 'e' && **at != 'E')) {
+        return *at == end;
+    }
+    ++*at;
+    const bool has_sign = *at < end && (**at == '-' || **at == '+');
+    const bool is_negative = has_sign && **at == '-';
+    uint64_t digits = 0;
+    *at += has_sign;
+    const int count = take_digits(at, end, &digits);
+    *power += is_negative ? -(int)(digits % 1000) : (int)(digits % 1000);
+    return count > 0 && count < 4 && *at == end;
+}
+
+/* mantissa times 10^power; false where that needs more care. */
+static bool scale(uint64_t mantissa, int power, double *value)
+{
+    const long double wide = power < 0 ? (long double)mantissa / powers[-power]
+                                       : (long double)mantissa * powers[power];
+    uint64_t bits = 0;
+    memcpy(&bits, &wide, sizeof(bits)); /* the 64 bits of its mantissa */
+    *value = (double)wide;
+    return (bits & 0x7ff) != 0x400;
+}
+
+bool gy_dml_parse_real(const char *text, size_t size, double *value)
+{
+    const char *at = text, *end = text + size;
+    const bool is_negative = size > 0 && *at == '-';
+    uint64_t mantissa = 0;
+    at += is_negative;
+    const int whole = take_digits(&at, end, &mantissa);
+    int fraction = 0;
+    if (at < end && *at == '.') {
+        at++;
+        fraction = take_digits(&at, end, &mantissa);
+    }
+    int power = -fraction;
+    if (!take_exponent(&at, end, &power) || whole + fraction == 0 || whole + fraction > 19 ||
+        power < -27 || power > 27 || !scale(mantissa, power, value)) {
+        return slow(text, size, value);
+    }
+    *value = is_negative ? -*value : *value;
+    return true;
+}
