@@ -16,6 +16,10 @@ GY_MUST_CHECK gy_status gy_dml_frame_paste(gy_dml_frame *to, const gy_dml_box *b
 /** The same scalar into each cell of the box. */
 GY_MUST_CHECK gy_status gy_dml_frame_paste_value(gy_dml_frame *to, const gy_dml_box *box,
                                                  const gy_dml_value *value);
+/** Write the cells of `made` that differ from `before` into `to`, held alone; all of one size.
+ */
+GY_MUST_CHECK gy_status gy_dml_frame_merge(gy_dml_frame *to, const gy_dml_frame *before,
+                                           const gy_dml_frame *made);
 /** Side by side: names stay where no two are equal. GY_SHAPE. */
 GY_MUST_CHECK gy_status gy_dml_frame_cbind(gy_dml_frame *const *parts, int count,
                                            gy_dml_frame **out);

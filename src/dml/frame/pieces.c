@@ -58,6 +58,43 @@ gy_status gy_dml_frame_paste_value(gy_dml_frame *to, const gy_dml_box *box,
     return GY_OK;
 }
 
+/* Cells of two columns of one type: by bits, texts by what they say. */
+static bool is_same(const gy_dml_column *a, const gy_dml_column *b, int64_t i)
+{
+    switch (gy_dml_column_storage(a->type)) {
+    case GY_DML_STORES_TRUTH:
+        return a->truths[i] == b->truths[i];
+    case GY_DML_STORES_WHOLE:
+    case GY_DML_STORES_REAL: /* the bits: NaN is equal to itself here */
+        return a->wholes[i] == b->wholes[i];
+    case GY_DML_STORES_TEXT:
+        break;
+    }
+    const gy_dml_text *x = a->texts[i], *y = b->texts[i];
+    return x == y || (x != NULL && y != NULL && x->size == y->size &&
+                      memcmp(x->data, y->data, x->size) == 0);
+}
+
+gy_status gy_dml_frame_merge(gy_dml_frame *to, const gy_dml_frame *before,
+                             const gy_dml_frame *made)
+{
+    GY_ASSERT(to->columns == made->columns && before->columns == made->columns);
+    GY_ASSERT(to->rows == made->rows && before->rows == made->rows);
+    for (int64_t j = 0; j < made->columns; j++) {
+        const gy_dml_column *old = before->items[j], *new = made->items[j];
+        if (old == new) {
+            continue;
+        }
+        GY_TRY(gy_dml_frame_own(to, j));
+        for (int64_t i = 0; i < made->rows; i++) {
+            if (old->type != new->type || !is_same(old, new, i)) {
+                GY_TRY(gy_dml_column_set_cells(to->items[j], i, new, i, 1));
+            }
+        }
+    }
+    return GY_OK;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

@@ -122,6 +122,13 @@ gy_status gy_dml_index_own(gy_dml_value *to)
         gy_dml_drop(to);
         *to = gy_dml_of_list(own);
     }
+    if (to->kind == GY_DML_IS_FRAME &&
+        atomic_load_explicit(&to->frame->holds, memory_order_acquire) != 1) {
+        gy_dml_frame *own = NULL; /* shares the columns, which writing copies one by one */
+        GY_TRY(gy_dml_frame_copy(to->frame, &own));
+        gy_dml_drop(to);
+        *to = gy_dml_of_frame(own);
+    }
     return GY_OK;
 }
 
@@ -195,19 +202,6 @@ gy_status gy_dml_index_set_shared(const gy_dml_value *to, const gy_dml_value bou
     return index_set_matrix(&matrix, bounds, value, true);
 }
 
-/* The frame for writing: a copy, which shares the columns, unless the slot alone holds it. */
-static gy_status own_frame(gy_dml_value *to)
-{
-    if (atomic_load_explicit(&to->frame->holds, memory_order_acquire) == 1) {
-        return GY_OK;
-    }
-    gy_dml_frame *own = NULL;
-    GY_TRY(gy_dml_frame_copy(to->frame, &own));
-    gy_dml_drop(to);
-    *to = gy_dml_of_frame(own);
-    return GY_OK;
-}
-
 static gy_status frame_set(gy_dml_value *to, const gy_dml_value bounds[4],
                            const gy_dml_value *value)
 {
@@ -215,14 +209,14 @@ static gy_status frame_set(gy_dml_value *to, const gy_dml_value bounds[4],
     gy_dml_frame *from = NULL;
     GY_TRY(box_of(to, bounds, &box));
     if (gy_dml_is_scalar(value)) {
-        GY_TRY(own_frame(to));
+        GY_TRY(gy_dml_index_own(to));
         return gy_dml_frame_paste_value(to->frame, &box, value);
     }
     GY_TRY(gy_dml_as_frame(value, "an indexed assignment", &from));
     const int64_t rows = box.row_end - box.row, columns = box.column_end - box.column;
     gy_status status =
         from->rows == rows && from->columns == columns
-            ? own_frame(to)
+            ? gy_dml_index_own(to)
             : gy_fail(GY_SHAPE, "a range of %lldx%lld cannot take a frame of %lldx%lld",
                       (long long)rows, (long long)columns, (long long)from->rows,
                       (long long)from->columns);

@@ -1,4 +1,5 @@
 /* What pieces of a parfor's iterations leave: sums, and what differs from before the loop. */
+#include "dml/frame/frame.h"
 #include "dml/run/parfor_priv.h"
 
 #include <string.h>
@@ -80,6 +81,12 @@ gy_status gy_dml_merge(const gy_dml_value *before, const gy_dml_value *made, gy_
     if (is_kind && made->kind == GY_DML_IS_LIST && before->list->count == made->list->count &&
         to->list->count == made->list->count) {
         return merge_items(before->list, made->list, to);
+    }
+    if (is_kind && made->kind == GY_DML_IS_FRAME && before->frame->rows == made->frame->rows &&
+        before->frame->columns == made->frame->columns &&
+        to->frame->rows == made->frame->rows && to->frame->columns == made->frame->columns) {
+        GY_TRY(gy_dml_index_own(to));
+        return gy_dml_frame_merge(to->frame, before->frame, made->frame);
     }
     const gy_dml_value value = gy_dml_hold(*made);
     gy_dml_drop(to);
