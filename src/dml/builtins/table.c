@@ -158,25 +158,31 @@ const char *gy_dml_state_path(const gy_dml_state *state, const char *path, char 
     return out;
 }
 
-/* Edit distance (Wagner and Fischer 1974), two rows at a time. */
+/* Edit distance in which two letters that changed places count once (Damerau 1964), by rows
+ * (Wagner and Fischer 1974). */
 bool gy_dml_is_near(const char *name, const char *other)
 {
     enum { LONGEST = 40 };
     const size_t m = strlen(name), n = strlen(other);
-    int row[LONGEST + 1], next[LONGEST + 1];
+    int rows[3][LONGEST + 1]; /* of i letters of `name`: row i % 3 */
     if (m > LONGEST || n > LONGEST) {
         return false;
     }
     for (size_t j = 0; j <= n; j++) {
-        row[j] = (int)j;
+        rows[0][j] = (int)j;
     }
-    for (size_t i = 0; i < m; i++) {
-        next[0] = (int)i + 1;
-        for (size_t j = 0; j < n; j++) {
-            const int change = row[j] + (name[i] != other[j]);
-            next[j + 1] = GY_MIN(change, 1 + GY_MIN(row[j + 1], next[j]));
+    for (size_t i = 1; i <= m; i++) {
+        int *const row = rows[i % 3];
+        const int *const above = rows[(i - 1) % 3];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= n; j++) {
+            const int change = above[j - 1] + (name[i - 1] != other[j - 1]);
+            row[j] = GY_MIN(change, 1 + GY_MIN(above[j], row[j - 1]));
+            if (i > 1 && j > 1 && name[i - 1] == other[j - 2] && name[i - 2] == other[j - 1]) {
+                row[j] = GY_MIN(row[j], rows[(i - 2) % 3][j - 2] + 1);
+            }
         }
-        memcpy(row, next, (n + 1) * sizeof(row[0]));
     }
-    return row[n] <= 3 && row[n] * 3 <= (int)GY_MAX(m, n);
+    const int distance = rows[m % 3][n];
+    return distance <= 3 && distance * 3 <= (int)GY_MAX(m, n);
 }

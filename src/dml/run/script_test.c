@@ -161,6 +161,7 @@ static const struct {
 } refusals[] = {
     {"apple = 1\nprint(aple)", "a.dml:2:7: ", "aple is not defined", "did you mean apple"},
     {"x = sun(1)", "a.dml:1:5: ", "there is no function sun", "did you mean"},
+    {"x = nrwo(1)", "a.dml:1:5: ", "there is no function nrwo", "did you mean nrow"},
     {"x = $5", "a.dml:1:5: ", "$5 was not given", "-args"},
     {"x = $foo", "a.dml:1:5: ", "$foo was not given", "-nvargs foo="},
     {"if (1 > 2) { x = 1 }\nprint(x)", "a.dml:2:1: ", "x has no value here", ""},
