@@ -7,7 +7,9 @@
 #include "coll/coll.h"
 #include "train/train_priv.h"
 
+#include <dirent.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Digits: one fixed pattern a class, noise of its own on each sample ---- */
 
@@ -115,6 +117,27 @@ static inline void kit_run_ranks(int ranks, gy_status (*run)(kit_rank *me), void
     GY_ASSERT(ranks == 1 ||
               gy_transport_shm_open_all(&segment, gy_env_real(), transports) == GY_OK);
     kit_run_on(ranks == 1 ? NULL : transports, NULL, ranks, run, arg, members);
+}
+
+/* ---- files ---- */
+
+/* Remove the files of a folder. */
+static inline void kit_empty_folder(const char *path)
+{
+    DIR *entries = opendir(path);
+    for (struct dirent *e = entries == NULL ? NULL : readdir(entries); e != NULL;
+         e = readdir(entries)) {
+        (void)unlinkat(dirfd(entries), e->d_name, 0);
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+}
+
+static inline void kit_remove_folder(const char *path)
+{
+    kit_empty_folder(path);
+    (void)rmdir(path);
 }
 
 #endif

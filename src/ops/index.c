@@ -174,30 +174,32 @@ static gy_status scatter_reference(const gy_kernel_call *call)
     return GY_OK;
 }
 
-static gy_status gather_gradient(gy_builder *builder, const gy_applied *node,
-                                 const gy_value *dy, gy_value *dx)
+/* The gradient of an indexed row is another one by the same indices: `op` of dy. */
+static gy_status same_indices(gy_builder *builder, const gy_op *op, const gy_applied *node,
+                              const gy_value *dy, gy_value *dx)
 {
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.axis.dim = node->attributes->axis.dim;
-    attributes.axis.depth =
-        builder->ops->type(builder, node->inputs[0])->sizes[attributes.axis.dim];
-    dx[0] = gy_build(builder, &gy_ops_row_scatter_add, &attributes,
-                     (gy_value[]){dy[0], node->inputs[1]}, 2);
+    if (op == &gy_ops_row_scatter_add || op == &gy_ops_row_pick_gradient) {
+        attributes.axis.depth =
+            builder->ops->type(builder, node->inputs[0])->sizes[attributes.axis.dim];
+    }
+    dx[0] = gy_build(builder, op, &attributes, (gy_value[]){dy[0], node->inputs[1]}, 2);
     dx[1] = GY_NO_VALUE;
     return GY_OK;
+}
+
+static gy_status gather_gradient(gy_builder *builder, const gy_applied *node,
+                                 const gy_value *dy, gy_value *dx)
+{
+    return same_indices(builder, &gy_ops_row_scatter_add, node, dy, dx);
 }
 
 static gy_status scatter_gradient(gy_builder *builder, const gy_applied *node,
                                   const gy_value *dy, gy_value *dx)
 {
-    gy_attributes attributes;
-    memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = node->attributes->axis.dim;
-    dx[0] = gy_build(builder, &gy_ops_row_gather, &attributes,
-                     (gy_value[]){dy[0], node->inputs[1]}, 2);
-    dx[1] = GY_NO_VALUE;
-    return GY_OK;
+    return same_indices(builder, &gy_ops_row_gather, node, dy, dx);
 }
 
 static int gather_placements(const gy_attributes *attributes, const gy_type *inputs,
@@ -453,27 +455,13 @@ static gy_status find_reference(const gy_kernel_call *call)
 static gy_status pick_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
                                gy_value *dx)
 {
-    gy_attributes attributes;
-    memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = node->attributes->axis.dim;
-    attributes.axis.depth =
-        builder->ops->type(builder, node->inputs[0])->sizes[attributes.axis.dim];
-    dx[0] = gy_build(builder, &gy_ops_row_pick_gradient, &attributes,
-                     (gy_value[]){dy[0], node->inputs[1]}, 2);
-    dx[1] = GY_NO_VALUE;
-    return GY_OK;
+    return same_indices(builder, &gy_ops_row_pick_gradient, node, dy, dx);
 }
 
 static gy_status unpick_gradient(gy_builder *builder, const gy_applied *node,
                                  const gy_value *dy, gy_value *dx)
 {
-    gy_attributes attributes;
-    memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = node->attributes->axis.dim;
-    dx[0] = gy_build(builder, &gy_ops_row_pick, &attributes,
-                     (gy_value[]){dy[0], node->inputs[1]}, 2);
-    dx[1] = GY_NO_VALUE;
-    return GY_OK;
+    return same_indices(builder, &gy_ops_row_pick, node, dy, dx);
 }
 
 /* Lines cut along dim: each rank gives its part of the result, to be reduced so. */

@@ -6,22 +6,6 @@
 
 #include "gy_test.h"
 
-static char folder[TEST_PATH_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    test_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
-
 static void expect_prefix(const char *text)
 {
     if (strncmp(gy_error_text(), text, strlen(text)) != 0) {
@@ -32,7 +16,7 @@ static void expect_prefix(const char *text)
 GY_TEST(written_files_are_read_back)
 {
     char path[TEST_PATH_BYTES];
-    test_path(path, folder, "a");
+    test_path(path, test_home, "a");
     for (size_t size = 0; size < 400000; size = size * 3 + 1) {
         char *data = gy_alloc("test", size);
         for (size_t i = 0; i < size; i++) {
@@ -52,7 +36,7 @@ GY_TEST(written_files_are_read_back)
         gy_free(back.data);
         gy_free(data);
     }
-    assert_int_equal(test_entry_count(folder), 1);
+    assert_int_equal(test_entry_count(test_home), 1);
 }
 
 GY_TEST(what_is_no_file_is_refused)
@@ -60,19 +44,19 @@ GY_TEST(what_is_no_file_is_refused)
     char path[TEST_PATH_BYTES], expected[2 * TEST_PATH_BYTES];
     gy_bytes out = {NULL, 0};
     gy_mapping mapping = {NULL, 0};
-    test_path(path, folder, "missing");
+    test_path(path, test_home, "missing");
     assert_status(gy_store_file_read(gy_env_real(), path, 100, &out), GY_NOTFOUND);
     snprintf(expected, sizeof(expected), "cannot open %s: No such file or directory", path);
     assert_string_equal(gy_error_text(), expected);
     assert_status(gy_store_file_map(path, &mapping), GY_NOTFOUND);
 
-    assert_status(gy_store_file_read(gy_env_real(), folder, 100, &out), GY_IO);
+    assert_status(gy_store_file_read(gy_env_real(), test_home, 100, &out), GY_IO);
     snprintf(expected, sizeof(expected), "cannot read %s: it is a folder, expected a file",
-             folder);
+             test_home);
     assert_string_equal(gy_error_text(), expected);
-    assert_status(gy_store_file_map(folder, &mapping), GY_IO);
+    assert_status(gy_store_file_map(test_home, &mapping), GY_IO);
 
-    test_path(path, folder, "pipe");
+    test_path(path, test_home, "pipe");
     assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
     assert_status(gy_store_file_read(gy_env_real(), path, 100, &out), GY_IO);
     snprintf(expected, sizeof(expected),
@@ -80,7 +64,7 @@ GY_TEST(what_is_no_file_is_refused)
     assert_string_equal(gy_error_text(), expected);
     assert_status(gy_store_file_read(gy_env_real(), "/dev/zero", 100, &out), GY_IO);
 
-    test_path(path, folder, "long");
+    test_path(path, test_home, "long");
     test_put(path, "0123456789", 10);
     assert_status(gy_store_file_read(gy_env_real(), path, 9, &out), GY_LIMIT);
     snprintf(expected, sizeof(expected), "%s has 10 bytes, expected at most 9", path);
@@ -115,11 +99,11 @@ GY_TEST(missing_rights_are_named)
         skip();
     }
     char secret[TEST_PATH_BYTES], locked[TEST_PATH_BYTES];
-    test_path(secret, folder, "secret");
-    test_path(locked, folder, "locked");
+    test_path(secret, test_home, "secret");
+    test_path(locked, test_home, "locked");
     test_put(secret, "s", 1);
     assert_int_equal(chmod(secret, 0600), 0);
-    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chmod(test_home, 0755), 0);
     pid_t child = fork();
     if (child == 0) {
         _exit(try_without_rights(secret, locked));
@@ -133,7 +117,7 @@ GY_TEST(missing_rights_are_named)
 GY_TEST(every_failing_read_is_an_error_and_closes)
 {
     char path[TEST_PATH_BYTES];
-    test_path(path, folder, "read");
+    test_path(path, test_home, "read");
     test_put(path, "hello", 5);
     gy_bytes out = {NULL, 0};
     const int64_t live = gy_alloc_live();
@@ -171,28 +155,28 @@ GY_TEST(paths_that_name_no_file_are_not_written)
 {
     char path[TEST_PATH_BYTES];
     assert_status(gy_store_file_write(gy_env_real(), "", "x", 1), GY_ARG);
-    assert_status(gy_store_file_write(gy_env_real(), test_path(path, folder, "new/"), "x", 1),
-                  GY_ARG);
-    assert_status(gy_store_file_write(gy_env_real(), folder, "x", 1), GY_IO);
+    assert_status(
+        gy_store_file_write(gy_env_real(), test_path(path, test_home, "new/"), "x", 1), GY_ARG);
+    assert_status(gy_store_file_write(gy_env_real(), test_home, "x", 1), GY_IO);
     expect_prefix("cannot write ");
     assert_non_null(strstr(gy_error_text(), "it is a folder"));
     assert_status(
-        gy_store_file_write(gy_env_real(), test_path(path, folder, "no/file"), "x", 1),
+        gy_store_file_write(gy_env_real(), test_path(path, test_home, "no/file"), "x", 1),
         GY_NOTFOUND);
     /* A pipe stays one, as /dev/null would; a link gives way to the file. */
     struct stat about;
-    assert_int_equal(mkfifo(test_path(path, folder, "target"), 0600), 0);
+    assert_int_equal(mkfifo(test_path(path, test_home, "target"), 0600), 0);
     assert_status(gy_store_file_write(gy_env_real(), path, "x", 1), GY_IO);
     expect_prefix("cannot write ");
     assert_non_null(strstr(gy_error_text(), "it is a device, pipe or socket"));
     assert_int_equal(stat(path, &about), 0);
     assert_true(S_ISFIFO(about.st_mode));
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(symlink("nowhere", test_path(path, folder, "link")), 0);
+    assert_int_equal(symlink("nowhere", test_path(path, test_home, "link")), 0);
     assert_ok(gy_store_file_write(gy_env_real(), path, "x", 1));
     assert_int_equal(lstat(path, &about), 0);
     assert_true(S_ISREG(about.st_mode));
     assert_int_equal(unlink(path), 0);
 }
 
-GY_TEST_MAIN(make_folder, remove_folder)
+GY_TEST_MAIN(test_make_home, test_remove_home)

@@ -58,6 +58,23 @@ static inline void test_remove(const char *folder)
     GY_ASSERT(rmdir(folder) == 0);
 }
 
+/** A test program's own folder: fixtures of a group of tests. */
+static char test_home[TEST_PATH_BYTES];
+
+static inline int test_make_home(void **state)
+{
+    (void)state;
+    test_folder(test_home);
+    return 0;
+}
+
+static inline int test_remove_home(void **state)
+{
+    (void)state;
+    test_remove(test_home);
+    return 0;
+}
+
 static inline void test_put(const char *path, const void *data, size_t size_bytes)
 {
     FILE *file = fopen(path, "wb");

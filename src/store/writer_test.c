@@ -9,22 +9,6 @@
 
 #include "gy_test.h"
 
-static char folder[TEST_PATH_BYTES];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    test_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
-
 /* 200 KB in pieces of all sizes. */
 static gy_status write_pieces(gy_env *env, const char *path)
 {
@@ -72,7 +56,7 @@ GY_TEST(each_failing_call_leaves_the_old_file)
 {
     static const int errors[] = {-EIO, -ENOSPC, -EACCES, -EROFS};
     char path[TEST_PATH_BYTES];
-    test_path(path, folder, "model");
+    test_path(path, test_home, "model");
     int failures = 0;
     for (size_t e = 0; e < GY_COUNT(errors); e++) {
         for (int n = 1;; n++) {
@@ -81,7 +65,7 @@ GY_TEST(each_failing_call_leaves_the_old_file)
                 (test_disk){.countdown = n, .error = errors[e], .write_most = 7001};
             gy_status status = write_pieces(test_env(), path);
             assert_int_equal(test_disk_state.open_files, 0);
-            assert_int_equal(test_entry_count(folder), 1); /* no temporary file is left */
+            assert_int_equal(test_entry_count(test_home), 1); /* no temporary file is left */
             if (status == GY_OK) {
                 expect_pieces(path);
                 if (test_disk_state.countdown > 0) {
@@ -106,7 +90,7 @@ GY_TEST(each_failing_call_leaves_the_old_file)
 GY_TEST(bytes_are_synced_before_the_rename_and_the_name_after)
 {
     char path[TEST_PATH_BYTES];
-    test_path(path, folder, "model");
+    test_path(path, test_home, "model");
     test_disk_state = (test_disk){.countdown = 0};
     assert_ok(write_pieces(test_env(), path));
     assert_string_equal(test_disk_state.order, "wsrs");
@@ -115,7 +99,7 @@ GY_TEST(bytes_are_synced_before_the_rename_and_the_name_after)
 GY_TEST(each_failing_allocation_leaves_the_old_file)
 {
     char path[TEST_PATH_BYTES];
-    test_path(path, folder, "model");
+    test_path(path, test_home, "model");
     test_put(path, "old", 3);
     const int64_t live = gy_alloc_live();
     int n = 1;
@@ -127,7 +111,7 @@ GY_TEST(each_failing_allocation_leaves_the_old_file)
             break;
         }
         assert_int_equal(status, GY_NOMEM);
-        assert_int_equal(test_entry_count(folder), 1);
+        assert_int_equal(test_entry_count(test_home), 1);
         expect_old(path);
     }
     assert_in_range(n, 3, 19);
@@ -170,15 +154,15 @@ GY_TEST(a_crash_leaves_the_old_file_or_the_new)
 GY_TEST(an_abort_leaves_nothing)
 {
     char path[TEST_PATH_BYTES];
-    test_path(path, folder, "model");
+    test_path(path, test_home, "model");
     test_put(path, "old", 3);
     gy_writer *writer = NULL;
     assert_ok(gy_writer_open(gy_env_real(), path, &writer));
     assert_ok(gy_writer_add(writer, "new", 3));
-    assert_int_equal(test_entry_count(folder), 2);
+    assert_int_equal(test_entry_count(test_home), 2);
     gy_writer_abort(writer);
     gy_writer_abort(NULL);
-    assert_int_equal(test_entry_count(folder), 1);
+    assert_int_equal(test_entry_count(test_home), 1);
     expect_old(path);
 }
 
@@ -192,11 +176,11 @@ static uint64_t same_number(gy_env *env, gy_chance concern)
 GY_TEST(a_taken_temporary_name_is_never_overwritten)
 {
     char path[TEST_PATH_BYTES], taken[TEST_PATH_BYTES];
-    test_put(test_path(taken, folder, ".gyre-0000000000000007.tmp"), "mine", 4);
+    test_put(test_path(taken, test_home, ".gyre-0000000000000007.tmp"), "mine", 4);
     gy_env_ops ops = *gy_env_real()->ops;
     ops.random = same_number;
     gy_env env = {.ops = &ops};
-    assert_status(gy_store_file_write(&env, test_path(path, folder, "b"), "x", 1), GY_IO);
+    assert_status(gy_store_file_write(&env, test_path(path, test_home, "b"), "x", 1), GY_IO);
     assert_non_null(strstr(gy_error_text(), "File exists"));
     gy_bytes back = {NULL, 0};
     assert_ok(gy_store_file_read(gy_env_real(), taken, 100, &back));
@@ -255,4 +239,4 @@ GY_TEST(a_full_disk_leaves_the_old_file)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-GY_TEST_MAIN(make_folder, remove_folder)
+GY_TEST_MAIN(test_make_home, test_remove_home)

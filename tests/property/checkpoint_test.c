@@ -8,7 +8,6 @@
 #include "graph/graph.h"
 #include "store/bundle/bundle.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,23 +29,10 @@ static int make_root(void **state)
     return mkdtemp(root) == NULL;
 }
 
-static void remove_folder(const char *path)
-{
-    DIR *entries = opendir(path);
-    for (struct dirent *e = entries == NULL ? NULL : readdir(entries); e != NULL;
-         e = readdir(entries)) {
-        (void)unlinkat(dirfd(entries), e->d_name, 0);
-    }
-    if (entries != NULL) {
-        closedir(entries);
-    }
-    (void)rmdir(path);
-}
-
 static int remove_root(void **state)
 {
     (void)state;
-    remove_folder(root);
+    kit_remove_folder(root);
     return access(root, F_OK) == 0;
 }
 
@@ -242,9 +228,9 @@ GY_TEST(loaded_and_saved_elsewhere_it_is_the_same_file)
             snprintf(what, sizeof(what), "%s zero %d, then %s zero %d", name_of(&ways[from]),
                      ways[from].zero, name_of(&ways[to]), ways[to].zero);
             expect_same(first, second, newest, what);
-            remove_folder(second);
+            kit_remove_folder(second);
         }
-        remove_folder(first);
+        kit_remove_folder(first);
     }
 }
 
@@ -258,7 +244,7 @@ GY_TEST(model_files_know_no_mesh_either)
                       .saved = path_in("model", model),
                       .hidden = 19};
         run(&train);
-        remove_folder(folder);
+        kit_remove_folder(folder);
         for (int to = 0; to < (int)GY_COUNT(ways); to++) {
             task again = {.way = ways[to],
                           .model = model,
@@ -295,8 +281,8 @@ GY_TEST(no_rank_holds_a_whole_tensor)
         printf("%s: largest allocation %zu bytes\n", cut[i].axes, again.largest);
         assert_true(again.largest > 0 && again.largest < 36 * 40000 * 4 / 2);
         expect_same(first, second, newest, cut[i].axes);
-        remove_folder(first);
-        remove_folder(second);
+        kit_remove_folder(first);
+        kit_remove_folder(second);
     }
 }
 
@@ -316,8 +302,8 @@ GY_TEST(ranks_that_do_not_see_the_folder_send_to_rank_0)
                        .hidden = 19};
         run(&hidden);
         expect_same(first, second, newest, name_of(&ways[i]));
-        remove_folder(first);
-        remove_folder(second);
+        kit_remove_folder(first);
+        kit_remove_folder(second);
     }
 }
 
@@ -347,7 +333,7 @@ GY_TEST(a_file_that_is_cut_before_its_values_were_used_ends_all_ranks)
                   .saved = path_in("model", model),
                   .hidden = 19};
     run(&train);
-    remove_folder(folder);
+    kit_remove_folder(folder);
     gy_bytes bytes = bytes_of(root, "model");
     assert_ok(gy_save_file(path_in("copy", copy), bytes.data, bytes.size_bytes));
     gy_free(bytes.data);

@@ -19,12 +19,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "flow_main.h"
 #include "submitted_kit.h"
 
 enum { LINES = 400, KINDS = 7, FILES = 2, EACH = 10 };
 static const char *const words[KINDS] = {"segv", "abort", "fpe", "ill", "bus", "deep", "slow"};
-
-static gy_flow *flow;
 
 /* What a vertex of "lines" does besides. */
 typedef struct habits {
@@ -608,15 +607,4 @@ GY_TEST(one_too_many_ends_the_job)
     remove_place(&at);
 }
 
-int main(int argc, char **argv)
-{
-    const gy_status started =
-        gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions), &flow);
-    if (started != GY_OK) {
-        return started < 0;
-    }
-    submitted_begin();
-    int failed = GY_TESTS_RUN(NULL, NULL);
-    gy_flow_end(flow);
-    return failed;
-}
+FLOW_TEST_MAIN(submitted_begin(), NULL, NULL)

@@ -3,6 +3,7 @@
  * vertex or three stages up, runs again, exactly that, and the output is that of an undisturbed
  * job. */
 #include "base/text.h"
+#include "flow_main.h"
 #include "jobs_kit.h"
 #include "submitted_kit.h"
 
@@ -24,8 +25,6 @@ enum {
     LOG_BYTES = 16 << 10,
 };
 static const int64_t patience_ns = 20000000000; /* no wait is longer */
-
-static gy_flow *flow;
 
 static int64_t clock_ns(void)
 {
@@ -715,15 +714,4 @@ GY_TEST(a_bit_turned_three_stages_up)
     }
 }
 
-int main(int argc, char **argv)
-{
-    const gy_status started =
-        gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions), &flow);
-    if (started != GY_OK) {
-        return started < 0;
-    }
-    submitted_begin();
-    int failed = GY_TESTS_RUN(NULL, NULL);
-    gy_flow_end(flow);
-    return failed;
-}
+FLOW_TEST_MAIN(submitted_begin(), NULL, NULL)

@@ -316,4 +316,4 @@ static int end(void **state)
     return 0;
 }
 
-FLOW_TEST_MAIN(begin, end)
+FLOW_TEST_MAIN((void)0, begin, end)

@@ -8,7 +8,6 @@
 #include <gyre/data.h>
 #include <gyre/report.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -30,22 +29,10 @@ static int make_folder(void **state)
     return mkdtemp(folder) == NULL;
 }
 
-static void clean(const char *path)
-{
-    DIR *entries = opendir(path);
-    for (struct dirent *e = entries == NULL ? NULL : readdir(entries); e != NULL;
-         e = readdir(entries)) {
-        (void)unlinkat(dirfd(entries), e->d_name, 0);
-    }
-    if (entries != NULL) {
-        closedir(entries);
-    }
-}
-
 static int remove_folder(void **state)
 {
     (void)state;
-    clean(folder);
+    kit_empty_folder(folder);
     return rmdir(folder);
 }
 
@@ -110,7 +97,7 @@ GY_TEST(damaged_digits_are_named)
         const digits_case *c = &cases[i];
         const int good[3] = {20, SIDE, SIDE};
         const int sizes[3] = {c->images, SIDE, SIDE};
-        clean(folder);
+        kit_empty_folder(folder);
         write_idx("t10k-images-idx3-ubyte", 8, 3, good, 100, 0);
         write_idx("t10k-labels-idx1-ubyte", 8, 1, good, 3, 0);
         write_idx("train-images-idx3-ubyte", c->images_type, c->images_rank, sizes, 100,
@@ -147,7 +134,7 @@ GY_TEST(damaged_digits_are_named)
     fclose(file);
     assert_status(gy_dataset_open_mnist(folder, &train, &test), GY_FORMAT);
     assert_says("t10k-images-idx3-ubyte.gz");
-    clean(folder);
+    kit_empty_folder(folder);
 }
 
 /* ---- One rank, one small job ---- */
@@ -264,7 +251,7 @@ GY_TEST(foreign_checkpoints_are_refused)
     assert_ok(train_small(NULL, &job));
     assert_int_equal(job.steps, whole.steps);
     assert_true(job.loss == whole.loss);
-    clean(folder);
+    kit_empty_folder(folder);
     job.options.resume = false;
     job.options.step_limit = 1;
     assert_ok(train_small(NULL, &job));
@@ -273,14 +260,14 @@ GY_TEST(foreign_checkpoints_are_refused)
     assert_status(train_small(NULL, &job), GY_FORMAT);
     assert_says("'gyre.epochs_worse' is 1e+300");
     job.options.step_limit = 0;
-    clean(folder);
+    kit_empty_folder(folder);
     /* What a killed run was writing goes. */
     file = fopen(in_folder(".gyre-0123456789abcdef.tmp"), "wb");
     assert_non_null(file);
     fclose(file);
     assert_ok(train_small(NULL, &job));
     assert_int_equal(access(in_folder(".gyre-0123456789abcdef.tmp"), F_OK), -1);
-    clean(folder);
+    kit_empty_folder(folder);
 }
 
 GY_TEST(places_that_cannot_hold_checkpoints_are_named_at_once)
@@ -296,7 +283,7 @@ GY_TEST(places_that_cannot_hold_checkpoints_are_named_at_once)
     job.options.checkpoint_folder = "/nonexistent/folder";
     assert_status(train_small(NULL, &job), GY_IO);
     assert_says("/nonexistent/folder: cannot make the checkpoint folder: No such file");
-    clean(folder);
+    kit_empty_folder(folder);
     if (geteuid() != 0) {
         assert_int_equal(chmod(folder, 0555), 0);
         job.options.checkpoint_folder = folder;
@@ -471,7 +458,7 @@ GY_TEST(model_files_that_do_not_fit_are_named)
     gy_bundle_free(bundle);
     assert_status(gy_model_load(in_folder("wrong"), NULL, &model), GY_FORMAT);
     assert_says("not a model of gyre");
-    clean(folder);
+    kit_empty_folder(folder);
 }
 
 /* ---- Several ranks ---- */
@@ -571,7 +558,7 @@ GY_TEST(one_ranks_lack_of_memory_ends_an_exchange_on_all)
     }
     printf("%d exchanges refused on all ranks\n", refused);
     assert_true(refused > 5);
-    clean(folder);
+    kit_empty_folder(folder);
 }
 
 /* Each allocation of a training fails once, in turn: an answer, nothing left behind. */
@@ -582,7 +569,7 @@ GY_TEST(memory_that_is_refused_is_told)
     int64_t live = gy_alloc_live();
     int64_t refused = 0;
     for (int64_t n = 1; n < 5000; n += 1 + n / 16) {
-        clean(folder);
+        kit_empty_folder(folder);
         gy_alloc_fail_after(n);
         gy_status status = train_small(NULL, &job);
         gy_alloc_fail_after(0);
@@ -598,7 +585,7 @@ GY_TEST(memory_that_is_refused_is_told)
     }
     printf("%lld trainings refused\n", (long long)refused); /* some do without */
     assert_true(refused > 20);
-    clean(folder);
+    kit_empty_folder(folder);
 }
 
 GY_TEST(numbers_too_large_are_refused)

@@ -322,4 +322,4 @@ GY_TEST(so_it_does_behind_sandbox)
     assert_int_equal(unsetenv("GYRE_JOB_SANDBOX"), 0);
 }
 
-FLOW_TEST_MAIN(NULL, NULL)
+FLOW_TEST_MAIN((void)0, NULL, NULL)

@@ -347,4 +347,4 @@ GY_TEST(a_wrong_epoch_is_refused)
         remove_place(&at);
 }
 
-FLOW_TEST_MAIN(NULL, NULL)
+FLOW_TEST_MAIN((void)0, NULL, NULL)

@@ -593,4 +593,4 @@ GY_TEST(graphs_grow_by_sizes_and_grow_again)
     remove_place(&at);
 }
 
-FLOW_TEST_MAIN(NULL, NULL)
+FLOW_TEST_MAIN((void)0, NULL, NULL)

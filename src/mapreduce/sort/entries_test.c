@@ -1,5 +1,6 @@
 /* Goal: entries sort as a plain comparison sort does, stably, whatever the keys are like. */
 #include "mapreduce/sort.h"
+#include "mapreduce/sort/records_test.h"
 
 #include "base/base.h"
 
@@ -14,19 +15,6 @@ static void add_byte(bytes *text, char byte)
 {
     assert_int_equal(GY_GROW("test", text->data, text->capacity, text->size_bytes + 1), GY_OK);
     text->data[text->size_bytes++] = byte;
-}
-
-static const gy_sort_records *compared;
-
-static int compare_entries(const void *a, const void *b)
-{
-    const gy_entry *first = a, *second = b;
-    const gy_sort_item x = gy_sort_item_at(compared, first->position);
-    const gy_sort_item y = gy_sort_item_at(compared, second->position);
-    const int order = gy_sort_item_compare(compared->layout, &x, &y);
-    return order != 0
-               ? order
-               : (first->position > second->position) - (first->position < second->position);
 }
 
 /* Sort all records of `data` both ways. */
@@ -50,8 +38,8 @@ static void check(const gy_sort_layout *layout, const char *data, size_t size_by
     assert_non_null(scratch);
     if (count > 0) {
         memcpy(expected, entries, count * sizeof(*entries));
-        compared = &records;
-        qsort(expected, count, sizeof(*expected), compare_entries);
+        records_compared = &records;
+        qsort(expected, count, sizeof(*expected), records_compare_entries);
     }
     gy_mapreduce_entries_sort(&records, entries, scratch, count, 0);
     for (size_t i = 0; i < count; i++) {

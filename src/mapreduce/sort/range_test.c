@@ -1,6 +1,7 @@
 /* Goal: parts of a range sort, one after the other, are what a plain stable sort gives, under
  * budgets that force many passes; splitters are even and a function of the sample. */
 #include "mapreduce/sort.h"
+#include "mapreduce/sort/records_test.h"
 
 #include "base/base.h"
 
@@ -19,19 +20,6 @@ typedef struct input {
     size_t count;
     size_t size_bytes; /* of the output */
 } input;
-
-static const gy_sort_records *compared;
-
-static int compare_entries(const void *a, const void *b)
-{
-    const gy_entry *first = a, *second = b;
-    const gy_sort_item x = gy_sort_item_at(compared, first->position);
-    const gy_sort_item y = gy_sort_item_at(compared, second->position);
-    const int order = gy_sort_item_compare(compared->layout, &x, &y);
-    return order != 0
-               ? order
-               : (first->position > second->position) - (first->position < second->position);
-}
 
 static void sort_plainly(input *in)
 {
@@ -53,8 +41,8 @@ static void sort_plainly(input *in)
         }
     }
     assert_int_equal(count, in->count);
-    compared = &in->records;
-    qsort(in->order, count, sizeof(*in->order), compare_entries);
+    records_compared = &in->records;
+    qsort(in->order, count, sizeof(*in->order), records_compare_entries);
 }
 
 typedef struct input_shape {

@@ -79,4 +79,18 @@ static inline void records_free(test_records *records)
     gy_free(records->items);
 }
 
+/** Where the entries that qsort() compares point. */
+static const gy_sort_records *records_compared;
+
+static inline int records_compare_entries(const void *a, const void *b)
+{
+    const gy_entry *first = a, *second = b;
+    const gy_sort_item x = gy_sort_item_at(records_compared, first->position);
+    const gy_sort_item y = gy_sort_item_at(records_compared, second->position);
+    const int order = gy_sort_item_compare(records_compared->layout, &x, &y);
+    return order != 0
+               ? order
+               : (first->position > second->position) - (first->position < second->position);
+}
+
 #endif

@@ -1,43 +1,19 @@
 /* Goal: bundles come back as written, byte for byte the same each time; damaged or hostile
  * files are refused by name. */
 #include "store/bundle/bundle.h"
+#include "store/bundle/tensors_test.h"
 #include "store/files_test.h"
 #include "tensor/tensor.h"
 
 #include "gy_test.h"
 
-static char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES];
+static char path[TEST_PATH_BYTES];
 
 static int make_folder(void **state)
 {
-    (void)state;
-    test_folder(folder);
-    test_path(path, folder, "model.safetensors");
+    (void)test_make_home(state);
+    test_path(path, test_home, "model.safetensors");
     return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
-
-static gy_tensor *random_tensor(gy_random *random, gy_dtype dtype)
-{
-    int64_t sizes[4];
-    int rank = (int)gy_random_below(random, 5);
-    for (int dim = 0; dim < rank; dim++) {
-        sizes[dim] = (int64_t)gy_random_below(random, 5);
-    }
-    gy_tensor *tensor = NULL;
-    assert_ok(gy_tensor_new(NULL, dtype, sizes, rank, &tensor));
-    gy_view view = gy_tensor_pin(tensor);
-    for (size_t i = 0; i < gy_view_bytes(&view); i++) {
-        ((unsigned char *)view.data)[i] = (unsigned char)gy_random_u64(random);
-    }
-    gy_tensor_unpin(tensor);
-    return tensor;
 }
 
 static void add(gy_bundle *bundle, const char *name, gy_tensor *tensor)
@@ -73,7 +49,7 @@ GY_TEST(random_bundles_come_back)
                      (unsigned long long)gy_random_below(&random, 100), i);
             add(bundle, name,
                 random_tensor(&random,
-                              (gy_dtype)(1 + gy_random_below(&random, GY_DTYPE_COUNT - 1))));
+                              (gy_dtype)(1 + gy_random_below(&random, GY_DTYPE_COUNT - 1)), 5));
         }
         assert_ok(gy_bundle_set(bundle, "step", "11"));
         assert_ok(gy_bundle_set(bundle, "epoch", "7"));
@@ -395,7 +371,7 @@ GY_TEST(failed_writes_leave_the_old_bundle)
             break;
         }
     }
-    assert_int_equal(test_entry_count(folder), 1);
+    assert_int_equal(test_entry_count(test_home), 1);
     gy_bundle_free(bundle);
 }
 
@@ -430,4 +406,4 @@ GY_TEST(failed_allocations_leak_nothing)
     gy_bundle_free(bundle);
 }
 
-GY_TEST_MAIN(make_folder, remove_folder)
+GY_TEST_MAIN(make_folder, test_remove_home)

@@ -1,6 +1,7 @@
 /* Goal: a file that several processes write has the bytes of one that one process wrote; parts
  * of it are read as they were; what is damaged or killed is found. */
 #include "store/bundle/bundle_priv.h"
+#include "store/bundle/tensors_test.h"
 #include "store/files_test.h"
 #include "tensor/tensor.h"
 
@@ -12,39 +13,14 @@
 
 enum { TENSORS = 5, WRITERS_MAX = 6 };
 
-static char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES], other[TEST_PATH_BYTES];
+static char path[TEST_PATH_BYTES], other[TEST_PATH_BYTES];
 
 static int make_folder(void **state)
 {
-    (void)state;
-    test_folder(folder);
-    test_path(path, folder, "parts.safetensors");
-    test_path(other, folder, "whole.safetensors");
+    (void)test_make_home(state);
+    test_path(path, test_home, "parts.safetensors");
+    test_path(other, test_home, "whole.safetensors");
     return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
-
-static gy_tensor *random_tensor(gy_random *random, gy_dtype dtype)
-{
-    int64_t sizes[4];
-    const int rank = (int)gy_random_below(random, 5);
-    for (int dim = 0; dim < rank; dim++) {
-        sizes[dim] = (int64_t)gy_random_below(random, 7);
-    }
-    gy_tensor *tensor = NULL;
-    assert_ok(gy_tensor_new(NULL, dtype, sizes, rank, &tensor));
-    gy_view view = gy_tensor_pin(tensor);
-    for (size_t i = 0; i < gy_view_bytes(&view); i++) {
-        ((unsigned char *)view.data)[i] = (unsigned char)gy_random_u64(random);
-    }
-    gy_tensor_unpin(tensor);
-    return tensor;
 }
 
 /* Tensors with elements; with the same texts, an outline of them. */
@@ -55,8 +31,8 @@ static void make_bundles(gy_random *random, gy_bundle **whole, gy_bundle **outli
     for (int i = 0; i < TENSORS; i++) {
         char name[16];
         snprintf(name, sizeof(name), "t%d", i);
-        gy_tensor *tensor =
-            random_tensor(random, (gy_dtype)(1 + gy_random_below(random, GY_DTYPE_COUNT - 1)));
+        gy_tensor *tensor = random_tensor(
+            random, (gy_dtype)(1 + gy_random_below(random, GY_DTYPE_COUNT - 1)), 7);
         assert_ok(gy_bundle_add(*whole, name, tensor));
         const gy_view shape = gy_tensor_pin(tensor);
         gy_tensor_unpin(tensor);
@@ -241,7 +217,7 @@ GY_TEST(a_writer_that_gives_up_leaves_the_old_file)
     expect_same_files();
     gy_bundle_abort(writer);
     expect_same_files();
-    assert_int_equal(test_entry_count(folder), 2);
+    assert_int_equal(test_entry_count(test_home), 2);
     gy_bundle_free(whole);
     gy_bundle_free(outline);
 }
@@ -371,14 +347,14 @@ GY_TEST(failures_of_either_side_are_told)
         gy_bundle_abort(second);
         gy_bundle_abort(first);
         assert_int_equal(gy_alloc_live(), live);
-        assert_int_equal(test_entry_count(folder), 2);
+        assert_int_equal(test_entry_count(test_home), 2);
         expect_same_files();
     }
     assert_in_range(refused, 8, 59);
     gy_bundle_writer *writer = NULL;
     test_disk_state = (test_disk){.countdown = 0}; /* its files have no offsets */
     assert_status(gy_bundle_create(bundle, test_env(), path, &writer), GY_IO);
-    assert_int_equal(test_entry_count(folder), 2);
+    assert_int_equal(test_entry_count(test_home), 2);
     gy_bundle_free(bundle);
 }
 
@@ -403,4 +379,4 @@ GY_TEST(a_file_that_changes_under_a_reader_is_named)
     gy_bundle_free(bundle);
 }
 
-GY_TEST_MAIN(make_folder, remove_folder)
+GY_TEST_MAIN(make_folder, test_remove_home)
