@@ -16,6 +16,7 @@
 #ifndef GYRE_PS_H
 #define GYRE_PS_H
 
+#include <gyre/engine.h>
 #include <gyre/tensor.h>
 
 #ifdef __cplusplus
@@ -117,8 +118,8 @@ typedef struct gy_ps_table_options {
 
 /* ---- Workers ---- */
 
-/** The servers, and who this worker is. One thread uses a handle and its tables at a time; what
- * is under way goes on without it. */
+/** The servers, and who this worker is. What is under way goes on while no thread waits for it.
+ * @threads any, gy_ps_close after all others; pushes and clocks count in the order of calls */
 typedef struct gy_ps gy_ps;
 /** A table of a gy_ps. */
 typedef struct gy_ps_table gy_ps_table;
@@ -190,6 +191,30 @@ GY_API GY_MUST_CHECK gy_status gy_ps_put(gy_ps_table *table, const uint64_t *key
 GY_API GY_MUST_CHECK gy_status gy_ps_pull(gy_ps_table *table, const uint64_t *keys,
                                           size_t count, void *values, gy_ps_request **request);
 
+/**
+ * Push gradients and pull the same rows, one round trip: as a gy_ps_push and a gy_ps_pull after
+ * it. Where pushes are applied at once the rows show this one; where they are held until their
+ * clock is over (BSP, backup workers) they do not. The parameters are those of both;
+ * `values` and `rows` do not overlap.
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_push_pull(gy_ps_table *table, const uint64_t *keys,
+                                               size_t count, const void *values, void *rows,
+                                               gy_ps_request **request);
+
+/**
+ * Begin to pull rows that a later gy_ps_pull of the same keys and count takes: it waits only
+ * for what has not come. Keys are copied. Rows that no pull took are dropped once its clock is
+ * over.
+ *
+ * @param clocks  calls of gy_ps_clock that this worker makes before that pull. 0: the rows are
+ *                dropped by a push of this worker, so that the pull shows it; above 0: they may
+ *                lack what this worker pushes meanwhile, as the table's rule allows for the
+ *                pushes of others
+ * @return GY_OK; GY_ARG keys; GY_LIMIT 16 lists are prefetched already; GY_PEER; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_prefetch(gy_ps_table *table, const uint64_t *keys,
+                                              size_t count, uint32_t clocks);
+
 /** The rate of this worker's pushes from now on, in place of the table's; 0: the table's. */
 GY_API void gy_ps_set_rate(gy_ps_table *table, double rate);
 
@@ -205,6 +230,59 @@ GY_API GY_MUST_CHECK gy_status gy_ps_clock(gy_ps_table *table);
  * @return what the call would have returned
  */
 GY_API gy_status gy_ps_wait(gy_ps_request *request, gy_deadline deadline);
+
+/**
+ * Call a function when a request has ended, in place of gy_ps_wait: with what gy_ps_wait would
+ * return, a failure's text in gy_error_text. Takes the request. `done` is called once, on a
+ * thread that is in a call of this handle or on the handle's own, never within this call's
+ * locks; it may begin further requests but not wait for any, and by the handle's end (status
+ * GY_CANCELLED) not even that.
+ */
+GY_API void gy_ps_then(gy_ps_request *request, gy_deadline deadline,
+                       void (*done)(void *arg, gy_status status), void *arg);
+
+/** A push, a pull or both as a task of an engine. */
+typedef struct gy_ps_task {
+    size_t struct_size;
+    gy_engine *engine;
+    const uint64_t *keys; /* as of gy_ps_push; lent until the task has ended */
+    size_t count;
+    const void *values; /* (count, width) pushed; NULL: nothing is */
+    gy_var *values_var; /* is read: the push begins when the values are there; may be NULL */
+    void *rows;         /* (count, width) pulled; NULL: none are */
+    gy_var *rows_var;   /* is mutated: it is ready when the rows are there; may be NULL */
+    gy_scope *scope;
+    int priority;
+    double timeout_s; /* from the task's start; 0: the handle's */
+} gy_ps_task;
+
+/**
+ * Push such a task: tasks that read `rows_var` run once the server has answered (lecture B,
+ * "Integrate Schedule with Networking using Events"). No worker waits meanwhile.
+ * @return GY_OK; GY_ARG neither values nor rows; GY_NOMEM. What the request returns is the
+ *     task's end
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_push_task(gy_ps_table *table, const gy_ps_task *task);
+
+/** Bins of a histogram of staleness: 0 to 15 clocks, and 16 or more. */
+enum { GY_PS_STALENESS_BINS = 17 };
+
+/** What a handle has done since it was opened; of all its tables. */
+typedef struct gy_ps_stats {
+    uint64_t pushes, pulls, clocks;                 /* calls; a push-pull is one of each */
+    uint64_t prefetched;                            /* pulls that took prefetched rows */
+    uint64_t pushed_bytes, pulled_bytes, key_bytes; /* values and keys that were sent */
+    uint64_t spared_key_bytes;                      /* keys that the server had already */
+    uint64_t dropped, duplicates;                   /* pushes that servers took and dropped */
+    /* Time that callers waited: for room in queues, for acknowledgements of pushes, for the
+     * clocks of other workers, for rows besides. */
+    double queue_wait_s, push_wait_s, clock_wait_s, pull_wait_s;
+    /* pulls by how many clocks the slowest live worker was behind this one at their answer */
+    uint64_t staleness[GY_PS_STALENESS_BINS];
+} gy_ps_stats;
+
+/** Read the counters. @threads any */
+GY_API void gy_ps_stats_read(gy_ps *ps, gy_ps_stats *stats);
 
 /* ---- Servers ---- */
 
@@ -255,8 +333,14 @@ typedef struct gy_ps_facts {
     uint32_t part, parts, live; /* live workers */
     uint64_t rows, updates, pushes, duplicates, dropped, refused, held_bytes;
     uint64_t clock_min, clock_max; /* of live workers */
-    uint64_t received_bytes, sent_bytes;
-    uint32_t waiting; /* pulls */
+    uint64_t received_bytes, sent_bytes, spared_key_bytes;
+    uint32_t waiting;      /* pulls */
+    uint64_t pulls, waits; /* waits: pulls that had to wait for clocks */
+    double wait_s;         /* together */
+    uint32_t slow_worker;  /* the one that they waited for most ... */
+    double slow_wait_s;    /* ... and how long; 0: nobody waited */
+    /* pulls by how many clocks the slowest live worker was behind the one that pulled */
+    uint64_t staleness[GY_PS_STALENESS_BINS];
 } gy_ps_facts;
 
 /**
@@ -269,6 +353,38 @@ GY_API GY_MUST_CHECK gy_status gy_ps_show(const gy_ps_options *options,
                                           gy_status (*visit)(void *arg,
                                                              const gy_ps_facts *facts),
                                           void *arg);
+
+/* ---- Measurements ---- */
+
+/** A figure beside what it is compared with; both medians. */
+typedef struct gy_ps_figure {
+    const char *name, *reference; /* "push", "echo"; static */
+    uint64_t size_bytes;          /* of values */
+    double time_s, reference_s;
+    /* What bandwidth alone takes: max(n/B, pn/(kB)) for p workers, k servers and n bytes, B
+     * being that of a stream over the same wire (lecture C). */
+    double floor_s;
+    uint32_t workers, servers;
+    double faults; /* page faults of worker and server for each time it was done */
+} gy_ps_figure;
+
+typedef struct gy_ps_bench_options {
+    size_t struct_size;
+    const char *key_file; /* key ring; NULL: plain text */
+    double duration_s;    /* of each figure; 0: 0.3 */
+} gy_ps_bench_options;
+
+/**
+ * Measure a server of this host beside an echo, a stream and others over the same kind of wire,
+ * each in a process of its own, which are forked: call it while there is one thread.
+ * @param visit  called for each figure. A failure ends it
+ * @param stats  NULL, or the counters of the worker at the end
+ * @return GY_OK; what visit returns; GY_IO; the failures of gy_ps_open and gy_ps_server_open
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_bench(const gy_ps_bench_options *options,
+                                           gy_status (*visit)(void *arg,
+                                                              const gy_ps_figure *figure),
+                                           void *arg, gy_ps_stats *stats);
 
 #ifdef __cplusplus
 }

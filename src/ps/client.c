@@ -1,100 +1,16 @@
-/* Connections of a worker to its servers, and who drives them. */
+/* Connections of a worker to its servers. */
 #include "ps/client_priv.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 /* above all that rpc may take within */
-enum { LOCK_RANK = 60 };
+enum { LOCK_RANK = 60, POOL_RANK = 59 };
 
-static const int64_t slice_ns = 100000000; /* the thread looks for something to do at least */
-
-/* ---- Driving ---- */
-
-void gy_ps_enter(gy_ps *ps)
-{
-    gy_mutex_lock(&ps->lock);
-    ps->drivers++;
-}
-
-void gy_ps_leave(gy_ps *ps)
-{
-    (void)gy_rpc_turn(ps->rpc, (gy_deadline){0}); /* send what was put */
-    ps->drivers--;
-    gy_cond_signal(&ps->idle);
-    gy_mutex_unlock(&ps->lock);
-}
-
-gy_status gy_ps_drive(gy_ps *ps, const int *pending, gy_deadline deadline)
-{
-    while (*pending > 0) {
-        int64_t now_ns = gy_now_ns(gy_env_real());
-        if (now_ns >= deadline.at_ns) {
-            return GY_TIMEOUT;
-        }
-        (void)gy_rpc_turn(ps->rpc, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
-    }
-    return GY_OK;
-}
-
-/* Keeps connections alive, and goes on with what is under way, while no caller does. */
-static void *keep_alive(void *arg)
-{
-    gy_ps *ps = arg;
-    gy_env *env = gy_env_real();
-    gy_mutex_lock(&ps->lock);
-    while (!ps->is_ending) {
-        if (ps->drivers > 0) {
-            (void)gy_cond_wait(&ps->idle, &ps->lock, gy_env_deadline(env, 0.1));
-            continue;
-        }
-        struct pollfd files[2] = {{.fd = gy_rpc_fd(ps->rpc), .events = POLLIN},
-                                  {.fd = ps->wake_file, .events = POLLIN}};
-        int64_t left_ns = gy_rpc_next(ps->rpc).at_ns - gy_now_ns(env);
-        gy_mutex_unlock(&ps->lock);
-        left_ns = GY_MIN(GY_MAX(left_ns, (int64_t)0), slice_ns);
-        (void)poll(files, 2,
-                   (int)((left_ns + 999999) / 1000000)); /* a failure is a turn early */
-        gy_mutex_lock(&ps->lock);
-        if (ps->drivers == 0 && !ps->is_ending) {
-            (void)gy_rpc_turn(ps->rpc, (gy_deadline){0});
-        }
-    }
-    gy_mutex_unlock(&ps->lock);
-    return NULL;
-}
-
-gy_status gy_ps_call(gy_ps *ps, uint32_t part, const gy_rpc_request *request, uint64_t *number,
-                     gy_deadline deadline)
-{
-    for (;;) {
-        gy_status status = gy_rpc_call(ps->rpc, ps->targets[part].peer, request, number);
-        if (status != GY_AGAIN) {
-            return status;
-        }
-        int64_t now_ns = gy_now_ns(gy_env_real());
-        if (now_ns >= deadline.at_ns) {
-            return gy_ps_blame(ps, part, "a call that finds no room in the queue");
-        }
-        (void)gy_rpc_turn(ps->rpc, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
-    }
-}
-
-gy_status gy_ps_blame(const gy_ps *ps, uint32_t part, const char *what)
-{
-    gy_rpc_facts facts;
-    const ps_target *target = &ps->targets[part];
-    if (gy_rpc_look(ps->rpc, target->peer, &facts) && !facts.is_up) {
-        return gy_fail(GY_PEER, "%s: server %s is not reached: %s", what, target->address,
-                       facts.why);
-    }
-    return gy_fail(GY_TIMEOUT, "%s: no answer of server %s by the deadline", what,
-                   target->address);
-}
+static const int64_t slice_ns = 100000000; /* a turn while servers are being reached */
 
 /* ---- Open and close ---- */
 
@@ -168,7 +84,9 @@ gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **
     }
     gy_env *env = gy_env_real();
     gy_mutex_init(&made->lock, LOCK_RANK);
+    gy_mutex_init(&made->pool_lock, POOL_RANK);
     gy_cond_init(&made->idle);
+    gy_cond_init(&made->moved);
     made->worker = o.worker;
     made->workers = o.workers;
     made->timeout_s = o.timeout_s;
@@ -193,7 +111,7 @@ gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **
     if (status == GY_OK) {
         made->wake_file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         status = made->wake_file >= 0
-                     ? gy_thread_start(&made->thread, "gyre-ps", keep_alive, made)
+                     ? gy_thread_start(&made->thread, "gyre-ps", gy_ps_keep_alive, made)
                      : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));
     }
     if (status < 0) {
@@ -217,17 +135,30 @@ void gy_ps_disconnect(gy_ps *ps)
         gy_mutex_unlock(&ps->lock);
         gy_thread_join(&ps->thread);
     }
+    gy_mutex_lock(&ps->lock);
+    for (gy_ps_table *table = ps->tables; table != NULL; table = table->next) {
+        gy_ps_prefetch_drop(table, true);
+    }
     gy_rpc_free(ps->rpc); /* ends all calls */
+    ps->rpc = NULL;
+    gy_ps_call_ended(ps);
+    gy_mutex_unlock(&ps->lock);
     while (ps->tables != NULL) {
         gy_ps_table *gone = ps->tables;
         ps->tables = gone->next;
+        for (uint32_t i = 0; i < ps->part_count; i++) {
+            gy_ps_own_lists_fini(&gone->parts[i].lists);
+        }
         gy_free(gone);
     }
     if (ps->wake_file >= 0) {
         close(ps->wake_file);
     }
+    gy_ps_pool_fini(&ps->pool);
+    gy_mutex_fini(&ps->pool_lock);
     gy_mutex_fini(&ps->lock);
     gy_cond_fini(&ps->idle);
+    gy_cond_fini(&ps->moved);
     gy_free(ps->targets);
     gy_free(ps);
 }

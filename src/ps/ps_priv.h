@@ -10,6 +10,13 @@
 #include "ps/proto/ps.pb-c.h"
 #include "rpc/rpc.h"
 
+/** The bin of a pull by a worker at `clock`. */
+static inline int gy_ps_staleness_bin(uint64_t clock, uint64_t clock_min)
+{
+    uint64_t behind = clock > clock_min ? clock - clock_min : 0;
+    return (int)GY_MIN(behind, (uint64_t)GY_PS_STALENESS_BINS - 1);
+}
+
 /* ---- messages.c ---- */
 
 typedef enum ps_type {

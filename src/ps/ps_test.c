@@ -3,33 +3,11 @@
  * over several servers, each rule holds what it says, whoever leaves or dies is not waited for,
  * and what is wrong is refused with who, what and what was expected.
  */
-#include <gyre/ps.h>
-
-#include "base/base.h"
-
 #include <math.h>
-#include <string.h>
 
-#include "gy_test.h"
+#include "ps_kit.h"
 
-enum { SERVERS_MAX = 3, WORKERS_MAX = 4 };
-
-/* ---- Servers ---- */
-
-typedef struct scene {
-    gy_ps_server *servers[SERVERS_MAX];
-    gy_thread threads[SERVERS_MAX];
-    int count;
-    char list[SERVERS_MAX * 64];
-} scene;
-
-static void *serve(void *arg)
-{
-    if (gy_ps_server_run(arg, -1) < 0) {
-        gy_panic("a server ended: %s", gy_error_text());
-    }
-    return NULL;
-}
+enum { WORKERS_MAX = 4 };
 
 static void half(void *arg, uint64_t key, void *row, const void *gradient, uint32_t width,
                  double rate)
@@ -42,42 +20,6 @@ static void half(void *arg, uint64_t key, void *row, const void *gradient, uint3
 }
 
 static const gy_ps_named_function functions[] = {{"half", half, NULL}};
-
-static void open_servers(scene *at, int count)
-{
-    memset(at, 0, sizeof(*at));
-    at->count = count;
-    for (int i = 0; i < count; i++) {
-        const gy_ps_server_options options = {
-            .is_plaintext = true, .functions = functions, .function_count = 1};
-        assert_ok(gy_ps_server_open(&options, &at->servers[i]));
-        size_t used = strlen(at->list);
-        snprintf(at->list + used, sizeof(at->list) - used, "%s%s", i > 0 ? "," : "",
-                 gy_ps_server_address(at->servers[i]));
-        assert_ok(gy_thread_start(&at->threads[i], "test-server", serve, at->servers[i]));
-    }
-}
-
-static void close_servers(scene *at)
-{
-    for (int i = 0; i < at->count; i++) {
-        gy_ps_server_stop(at->servers[i]);
-        gy_thread_join(&at->threads[i]);
-        gy_ps_server_close(at->servers[i]);
-    }
-}
-
-static gy_ps *worker_of(const scene *at, uint32_t worker, uint32_t workers)
-{
-    gy_ps *ps = NULL;
-    assert_ok(gy_ps_open(&(gy_ps_options){.servers = at->list,
-                                          .is_plaintext = true,
-                                          .worker = worker,
-                                          .workers = workers,
-                                          .timeout_s = 30},
-                         &ps));
-    return ps;
-}
 
 /* ---- Workers as threads ---- */
 
@@ -354,7 +296,9 @@ GY_TEST(wrong_rows_are_refused_and_nothing_is_applied)
     scene at;
     uint64_t unsorted[] = {5, 4}, doubled[] = {5, 5}, good[] = {4, 5}, first = 9;
     float values[] = {1, NAN}, got[] = {7, 7};
-    open_servers(&at, 2);
+    open_servers_with(&at, 2,
+                      &(gy_ps_server_options){
+                          .is_plaintext = true, .functions = functions, .function_count = 1});
     gy_ps *ps = worker_of(&at, 0, 1);
     gy_ps_table *sparse = NULL, *dense = NULL, *made = NULL;
     assert_ok(gy_ps_table_open(

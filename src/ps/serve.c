@@ -8,6 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+static const int64_t watch_ns_max = 1000000000;
+static const int64_t watch_every_ns = 10000000; /* a busy server looks for signals */
+
 gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **server)
 {
     gy_ps_server_options o;
@@ -44,26 +47,47 @@ const char *gy_ps_server_address(const gy_ps_server *server)
     return server->address;
 }
 
+/* Sleep until there is something to do, or only look. *is_woken: the caller's file is readable.
+ */
+static gy_status watch(gy_ps_server *server, int wake_file, int64_t left_ns, bool *is_woken)
+{
+    struct pollfd files[3] = {
+        {.fd = gy_rpc_fd(server->rpc), .events = POLLIN},
+        {.fd = server->stop_file, .events = POLLIN},
+        {.fd = wake_file, .events = POLLIN}, /* -1 is ignored */
+    };
+    left_ns = GY_MIN(GY_MAX(left_ns, (int64_t)0), watch_ns_max);
+    if (poll(files, 3, (int)((left_ns + 999999) / 1000000)) < 0 && errno != EINTR) {
+        return gy_fail(GY_IO, "cannot wait for events: %s", strerror(errno));
+    }
+    *is_woken = files[2].revents != 0;
+    return GY_OK;
+}
+
 gy_status gy_ps_server_run(gy_ps_server *server, int wake_file)
 {
     gy_env *env = gy_env_real();
-    while (!atomic_load_explicit(&server->is_stopped, memory_order_acquire)) { /* stop's */
-        struct pollfd files[3] = {
-            {.fd = gy_rpc_fd(server->rpc), .events = POLLIN},
-            {.fd = server->stop_file, .events = POLLIN},
-            {.fd = wake_file, .events = POLLIN}, /* -1 is ignored */
-        };
-        int64_t left_ns = gy_rpc_next(server->rpc).at_ns - gy_now_ns(env);
-        int64_t left_ms =
-            GY_MIN(GY_MAX(left_ns, (int64_t)0) / 1000000 + (left_ns > 0), (int64_t)1000);
-        if (poll(files, 3, (int)left_ms) < 0 && errno != EINTR) {
-            return gy_fail(GY_IO, "cannot wait for events: %s", strerror(errno));
+    int64_t watch_ns = 0; /* when to look at the caller's file again */
+    bool is_woken = false;
+    while (!is_woken &&
+           !atomic_load_explicit(&server->is_stopped, memory_order_acquire)) { /* stop's */
+        gy_status moved = gy_rpc_turn(server->rpc, (gy_deadline){0});
+        int64_t now_ns = gy_now_ns(env);
+        bool is_idle = false;
+        if (moved == GY_OK) {
+            gy_ps_spin_end(&server->spin, false);
+        } else {
+            is_idle = !gy_ps_spin_more(&server->spin, now_ns);
         }
-        if (files[2].revents != 0) {
-            return GY_OK;
+        if (!is_idle && now_ns < watch_ns) {
+            gy_spin();
+            continue;
         }
-        while (gy_rpc_turn(server->rpc, (gy_deadline){0}) == GY_OK &&
-               !atomic_load_explicit(&server->is_stopped, memory_order_acquire)) { /* stop's */
+        watch_ns = now_ns + watch_every_ns;
+        GY_TRY(watch(server, wake_file, is_idle ? gy_rpc_next(server->rpc).at_ns - now_ns : 0,
+                     &is_woken));
+        if (is_idle) {
+            gy_ps_spin_end(&server->spin, true);
         }
     }
     return GY_OK;

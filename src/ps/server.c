@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const int64_t linger_ns = 2000000000; /* a worker that does not return is given up */
+static const size_t list_bytes_max = (size_t)256 << 20;
 
 /* ---- Tables ---- */
 
@@ -167,19 +168,99 @@ static gy_status serve_open(void *arg, const gy_rpc_asked *asked,
     return gy_rpc_answer(server->rpc, asked, &opened.base);
 }
 
+/* ---- Key lists ---- */
+
+static ps_member *find_member(const gy_ps_server *server, const ps_served *table,
+                              uint32_t worker, uint64_t client)
+{
+    uint32_t index = index_of(server, table);
+    for (size_t i = 0; i < server->member_count; i++) {
+        ps_member *at = &server->members[i];
+        if (at->table == index && at->worker == worker && at->client == client) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Keys that came with a request are kept if it says so. */
+static bool keep_keys(gy_ps_server *server, ps_member *member, ps_list_name name,
+                      const uint64_t *keys, size_t count)
+{
+    if (member == NULL || name.slot == 0 || name.is_known) {
+        return member != NULL && name.is_known;
+    }
+    if (member->lists == NULL) {
+        member->lists = gy_alloc_zero("ps.lists", 1, sizeof(*member->lists));
+    }
+    return member->lists != NULL && gy_ps_kept_lists_put(member->lists, name, keys, count,
+                                                         &server->list_bytes, list_bytes_max);
+}
+
+/* Keys that a request names. A failure with GY_MISMATCH has the client send them. */
+static gy_status find_keys(const ps_served *table, const ps_member *member, ps_list_name name,
+                           uint64_t count, const uint64_t **keys)
+{
+    if (!gy_ps_part_table(table->part)->is_sparse) {
+        return gy_fail(GY_SHAPE, "table %s is dense: its keys have no list", table->name);
+    }
+    *keys = member != NULL && member->lists != NULL && count <= PS_LIST_KEYS_MAX
+                ? gy_ps_kept_lists_find(member->lists, name, (size_t)count)
+                : NULL;
+    return *keys != NULL ? GY_OK
+                         : gy_fail(GY_MISMATCH, "table %s: the list of keys is not kept here",
+                                   table->name);
+}
+
+static ps_list_name list_of_push(const Gy__Ps__Push *push)
+{
+    return (ps_list_name){
+        .slot = push->list_slot, .number = push->list_number, .is_known = push->list_is_known};
+}
+
+static ps_list_name list_of_pull(const Gy__Ps__Pull *pull)
+{
+    return (ps_list_name){
+        .slot = pull->list_slot, .number = pull->list_number, .is_known = pull->list_is_known};
+}
+
+static void drop_lists(gy_ps_server *server, ps_member *member)
+{
+    if (member->lists != NULL) {
+        gy_ps_kept_lists_fini(member->lists, &server->list_bytes);
+        gy_free(member->lists);
+        member->lists = NULL;
+    }
+}
+
 /* ---- Pushes ---- */
 
-static gy_status judge_size(const ps_served *table, uint64_t count, size_t values,
+static gy_status judge_size(const ps_served *table, uint64_t count, size_t row,
                             size_t size_bytes)
 {
-    const gy_ps_table_options *o = gy_ps_part_table(table->part);
-    size_t row =
-        (o->is_sparse ? sizeof(uint64_t) : 0) + values * o->width * gy_dtype_bytes(o->dtype);
     if (count > GY_RPC_BESIDE_MAX || count * row != size_bytes) {
         return gy_fail(GY_SHAPE, "table %s: %zu bytes for %llu rows: expected %zu each",
                        table->name, size_bytes, (unsigned long long)count, row);
     }
     return GY_OK;
+}
+
+static size_t row_bytes(const ps_served *table)
+{
+    const gy_ps_table_options *o = gy_ps_part_table(table->part);
+    return o->width * gy_dtype_bytes(o->dtype);
+}
+
+/* What the key of a row adds to it in a message. */
+static size_t key_bytes(const ps_served *table)
+{
+    return gy_ps_part_table(table->part)->is_sparse ? sizeof(uint64_t) : 0;
+}
+
+/* Where keys that did not come lie in the room of a push: behind the values, aligned. */
+static size_t keys_behind(size_t value_bytes)
+{
+    return (value_bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
 static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
@@ -190,9 +271,23 @@ static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
     ps_served *table = NULL;
     (void)asked;
     GY_TRY(need_table(server, push->table, &table));
-    GY_TRY(judge_size(table, push->count, 1, size_bytes));
-    *room = gy_ps_pool_take(&server->pool, size_bytes);
-    return *room != NULL ? GY_OK : GY_NOMEM;
+    if (!push->list_is_known) {
+        GY_TRY(judge_size(table, push->count, row_bytes(table) + key_bytes(table), size_bytes));
+        *room = gy_ps_pool_take(&server->pool, size_bytes);
+        return *room != NULL ? GY_OK : GY_NOMEM;
+    }
+    const uint64_t *keys = NULL;
+    const ps_member *member = find_member(server, table, push->worker, push->client);
+    GY_TRY(judge_size(table, push->count, row_bytes(table), size_bytes));
+    GY_TRY(find_keys(table, member, list_of_push(push), push->count, &keys));
+    size_t keys_size = (size_t)push->count * sizeof(*keys);
+    uint8_t *made = gy_ps_pool_take(&server->pool, keys_behind(size_bytes) + keys_size);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(made + keys_behind(size_bytes), keys, keys_size);
+    *room = made;
+    return GY_OK;
 }
 
 /* Rows whose keys, if the table has some, begin `room`. */
@@ -218,10 +313,17 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
         gy_ps_pool_give(room);
         return gy_fail(GY_SHAPE, "a push without rows, or to no table");
     }
-    bool is_sparse = gy_ps_part_table(table->part)->is_sparse;
-    const gy_ps_rows rows = rows_in(table, push->first, push->count, room);
-    const void *values = room + (is_sparse ? push->count * sizeof(uint64_t) : 0);
+    bool has_keys = !push->list_is_known; /* before the values */
+    const gy_ps_rows rows = rows_in(table, push->first, push->count,
+                                    has_keys ? room : room + keys_behind(asked->beside_bytes));
+    const void *values = room + (has_keys ? push->count * key_bytes(table) : 0);
     table->received_bytes += asked->beside_bytes;
+    table->waits.spared_key_bytes += has_keys ? 0 : rows.count * sizeof(uint64_t);
+    if (push->list_slot > 0 && rows.keys != NULL) {
+        pushed.is_kept =
+            keep_keys(server, find_member(server, table, push->worker, push->client),
+                      list_of_push(push), rows.keys, rows.count);
+    }
     if (push->is_put) {
         gy_status status = gy_ps_part_put(table->part, &rows, values);
         gy_ps_pool_give(room);
@@ -251,8 +353,19 @@ static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull
     const gy_ps_table_options *o = gy_ps_part_table(table->part);
     size_t size = pull->count * o->width * gy_dtype_bytes(o->dtype);
     const gy_ps_rows rows = rows_in(table, pull->first, pull->count, pull->room);
+    gy_ps_part_facts facts;
     Gy__Ps__Rows answer;
     gy__ps__rows__init(&answer);
+    gy_ps_part_look(table->part, &facts);
+    answer.clock_min = facts.clock_min;
+    answer.is_kept = pull->is_kept;
+    table->waits.pulls++;
+    table->waits.staleness[gy_ps_staleness_bin(pull->clock, facts.clock_min)]++;
+    if (pull->since_ns > 0) {
+        answer.waited_ns =
+            (uint64_t)GY_MAX(gy_now_ns(server->env) - pull->since_ns, (int64_t)0);
+        gy_ps_waits_add(&table->waits, answer.waited_ns, pull->behind);
+    }
     uint8_t *out = gy_ps_pool_take(&server->pool, size);
     gy_status status = out != NULL ? gy_ps_part_pull(table->part, &rows, out, &answer.updates)
                                    : gy_fail(GY_NOMEM, "no memory for %zu bytes of rows", size);
@@ -295,7 +408,7 @@ static gy_status admit_pull(void *arg, const gy_rpc_asked *asked,
     ps_served *table = NULL;
     (void)asked;
     GY_TRY(need_table(server, pull->table, &table));
-    GY_TRY(judge_size(table, pull->count, 0, size_bytes));
+    GY_TRY(judge_size(table, pull->count, key_bytes(table), size_bytes));
     *room = gy_ps_pool_take(&server->pool, size_bytes);
     return *room != NULL ? GY_OK : GY_NOMEM;
 }
@@ -304,14 +417,38 @@ static gy_status judge_pull(const gy_ps_server *server, const Gy__Ps__Pull *pull
                             size_t beside_bytes, ps_served **table)
 {
     GY_TRY(need_table(server, pull->table, table));
-    const gy_ps_table_options *o = gy_ps_part_table((*table)->part);
-    size_t row = o->width * gy_dtype_bytes(o->dtype);
-    if (o->is_sparse != (beside_bytes > 0) || pull->count > GY_RPC_BESIDE_MAX / row) {
+    bool has_keys = gy_ps_part_table((*table)->part)->is_sparse && !pull->list_is_known;
+    size_t row = row_bytes(*table);
+    if (has_keys != (beside_bytes > 0) || pull->count > GY_RPC_BESIDE_MAX / row) {
         return gy_fail(GY_SHAPE,
                        "table %s: a pull of %llu rows of %zu bytes with %zu bytes of "
                        "keys",
                        (*table)->name, (unsigned long long)pull->count, row, beside_bytes);
     }
+    return GY_OK;
+}
+
+/* The keys of a pull that names them go to a room of its own, or those that came to a list. */
+static gy_status take_keys(gy_ps_server *server, ps_served *table, const Gy__Ps__Pull *pull,
+                           ps_waiting *made)
+{
+    const uint64_t *keys = NULL;
+    ps_list_name name = list_of_pull(pull);
+    if (name.slot == 0 && !name.is_known) {
+        return GY_OK;
+    }
+    ps_member *member = find_member(server, table, pull->worker, pull->client);
+    if (name.is_known) {
+        GY_TRY(find_keys(table, member, name, pull->count, &keys));
+        made->room = gy_ps_pool_take(&server->pool, made->count * sizeof(*keys));
+        if (made->room == NULL) {
+            return GY_NOMEM;
+        }
+        memcpy(made->room, keys, made->count * sizeof(*keys));
+        table->waits.spared_key_bytes += made->count * sizeof(*keys);
+    }
+    made->is_kept =
+        made->room != NULL && keep_keys(server, member, name, made->room, made->count);
     return GY_OK;
 }
 
@@ -328,6 +465,7 @@ static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
                        .count = (size_t)pull->count,
                        .room = asked->beside};
     gy_status status = judge_pull(server, pull, asked->beside_bytes, &table);
+    status = status == GY_OK ? take_keys(server, table, pull, &made) : status;
     bool is_ready =
         status == GY_OK &&
         (gy_ps_part_is_ready(table->part, pull->clock, &behind) || GY_PS_PLANTED(NOT_WAITED));
@@ -343,6 +481,8 @@ static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
         gy_ps_pool_give(made.room);
         return status;
     }
+    made.since_ns = GY_MAX(gy_now_ns(server->env), (int64_t)1);
+    made.behind = behind;
     table->waiting[table->waiting_count++] = made;
     return GY_OK;
 }
@@ -393,6 +533,7 @@ static void give_up(gy_ps_server *server, size_t index)
 {
     ps_member gone = server->members[index];
     ps_served *table = server->tables[gone.table];
+    drop_lists(server, &gone);
     server->members[index] = server->members[--server->member_count];
     gy_ps_part_leave(table->part, gone.worker, gone.client);
     release_pulls(server, table);
@@ -459,6 +600,7 @@ static void fill_facts(const ps_served *table, double *numbers, Gy__Ps__Table *s
     facts->waiting = (uint32_t)table->waiting_count;
     facts->received_bytes = table->received_bytes;
     facts->sent_bytes = table->sent_bytes;
+    gy_ps_waits_tell(&table->waits, facts);
 }
 
 typedef struct shown_table {
@@ -515,8 +657,8 @@ static void set_methods(gy_ps_server *server)
 
 gy_status gy_ps_server_init(gy_ps_server *server, gy_env *env)
 {
-    *server =
-        (gy_ps_server){.life = (uint32_t)(env->ops->random(env, GY_CHANCE_NETWORK) >> 33) + 1};
+    *server = (gy_ps_server){
+        .env = env, .life = (uint32_t)(env->ops->random(env, GY_CHANCE_NETWORK) >> 33) + 1};
     set_methods(server);
     return GY_OK;
 }
@@ -543,9 +685,14 @@ void gy_ps_server_fini(gy_ps_server *server)
             gy_ps_pool_give(table->waiting[k].room);
         }
         gy_free(table->waiting);
+        gy_ps_waits_fini(&table->waits);
         gy_ps_part_free(table->part);
         gy_free(table);
     }
+    for (size_t i = 0; i < server->member_count; i++) {
+        drop_lists(server, &server->members[i]);
+    }
+    GY_ASSERT(server->list_bytes == 0);
     gy_ps_pool_fini(&server->pool);
     gy_free((void *)server->tables);
     gy_free(server->members);

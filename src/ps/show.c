@@ -29,7 +29,16 @@ static gy_status visit_one(const showing *at, const Gy__Ps__Facts *of)
                          .clock_max = of->clock_max,
                          .received_bytes = of->received_bytes,
                          .sent_bytes = of->sent_bytes,
-                         .waiting = of->waiting};
+                         .waiting = of->waiting,
+                         .spared_key_bytes = of->spared_key_bytes,
+                         .pulls = of->pulls,
+                         .waits = of->waits,
+                         .wait_s = (double)of->wait_ns / 1e9,
+                         .slow_worker = of->slow_worker,
+                         .slow_wait_s = (double)of->slow_wait_ns / 1e9};
+    for (size_t i = 0; i < GY_MIN(of->n_staleness, (size_t)GY_PS_STALENESS_BINS); i++) {
+        facts.staleness[i] = of->staleness[i];
+    }
     GY_TRY(gy_ps_table_hear(of->table, &facts.options));
     facts.table = of->table->name;
     return at->visit(at->arg, &facts);

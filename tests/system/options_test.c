@@ -435,7 +435,9 @@ static const struct {
     {"ps", "connect-timeout",
      "! gyre ps show --servers 127.0.0.1:1 --plaintext --connect-timeout 0.05 2>said && "
      "grep -q 'server 127.0.0.1:1 is not reached' said"},
-    {"ps", "duration", "gyre ps bench --duration 0.001 | grep -q '^  *16777216 '"},
+    {"ps", "duration", "gyre ps bench --duration 0.001 | grep -q '^push  *16777216 '"},
+    {"ps", "stats",
+     "gyre ps bench --duration 0.001 --stats | grep -q '^pulls by staleness.* 0: '"},
     {"store", "long",
      "gyre store ls -l in | grep -q '^ *8  20.* in$' && [ $(gyre store ls in) = in ]"},
     {"store", "expand",

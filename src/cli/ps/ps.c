@@ -9,7 +9,7 @@
 
 static struct ps_settings {
     const char *listen, *key, *port_file, *servers;
-    bool is_plaintext, has_failed;
+    bool is_plaintext, has_failed, has_stats;
     double connect_timeout_s, duration_s;
 } settings = {.connect_timeout_s = 10, .duration_s = 0.3};
 
@@ -49,6 +49,28 @@ static int run_serve(char **operands, int count)
 
 /* ---- show ---- */
 
+static void print_stats(const gy_ps_facts *facts)
+{
+    printf(
+        "  received %llu bytes, sent %llu, keys spared %llu; dropped %llu; held %llu bytes\n",
+        (unsigned long long)facts->received_bytes, (unsigned long long)facts->sent_bytes,
+        (unsigned long long)facts->spared_key_bytes, (unsigned long long)facts->dropped,
+        (unsigned long long)facts->held_bytes);
+    printf("  %llu of %llu pulls waited for clocks, %.3f s", (unsigned long long)facts->waits,
+           (unsigned long long)facts->pulls, facts->wait_s);
+    if (facts->slow_wait_s > 0) {
+        printf(", %.3f s of it for worker %u", facts->slow_wait_s, facts->slow_worker);
+    }
+    printf("\n  pulls by staleness in clocks:");
+    for (int i = 0; i < GY_PS_STALENESS_BINS; i++) {
+        if (facts->staleness[i] > 0) {
+            printf(" %d%s: %llu", i, i == GY_PS_STALENESS_BINS - 1 ? " or more" : "",
+                   (unsigned long long)facts->staleness[i]);
+        }
+    }
+    printf("\n");
+}
+
 static gy_status print_facts(void *arg, const gy_ps_facts *facts)
 {
     bool *has_head = arg;
@@ -67,6 +89,9 @@ static gy_status print_facts(void *arg, const gy_ps_facts *facts)
            facts->table, part, sync, (unsigned long long)facts->rows, clocks,
            (unsigned long long)facts->pushes, (unsigned long long)facts->duplicates,
            (unsigned long long)facts->dropped, facts->waiting);
+    if (settings.has_stats) {
+        print_stats(facts);
+    }
     return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main reports that it cannot be written */
 }
 
@@ -107,7 +132,8 @@ static int run_bench(char **operands, int count)
     if (settings.key != NULL) { /* the wire of the figures is plain unless a key is given */
         found = gy_cli_find_key("ps bench", settings.key, false, kept, &key);
     }
-    return found == GY_EXIT_OK ? gy_cli_ps_bench(key, key == NULL, settings.duration_s) : found;
+    return found == GY_EXIT_OK ? gy_cli_ps_bench(key, settings.duration_s, settings.has_stats)
+                               : found;
 }
 
 #define PLACE(member) offsetof(struct ps_settings, member)
@@ -131,12 +157,15 @@ static const gy_option show_options[] = {
      NULL},
     {&gy_option_connect_timeout, GY_OPTION_REAL, "default: 10", PLACE(connect_timeout_s), 0.001,
      1e5, NULL},
+    {&gy_option_stats, GY_OPTION_FLAG, "bytes, waits, staleness of each part", PLACE(has_stats),
+     0, 0, NULL},
 };
 
 static const gy_option bench_options[] = {
     {&gy_option_duration, GY_OPTION_REAL, "for each figure; default: 0.3", PLACE(duration_s),
      0.001, 60, NULL},
     {&gy_option_key, GY_OPTION_PATH, "default: none, plain text", PLACE(key), 0, 0, NULL},
+    {&gy_option_stats, GY_OPTION_FLAG, "of the worker", PLACE(has_stats), 0, 0, NULL},
 };
 
 static const gy_command verbs[] = {

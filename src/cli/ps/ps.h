@@ -6,8 +6,7 @@
 
 #include <gyre/ps.h>
 
-/** Measure a server of this host beside plain sockets, a row for each size. `duration_s`: for
- * each figure. Returns the exit status. */
-int gy_cli_ps_bench(const char *key_file, bool is_plaintext, double duration_s);
+/** Print what gy_ps_bench measures, `duration_s` for each figure. Returns the exit status. */
+int gy_cli_ps_bench(const char *key_file, double duration_s, bool has_stats);
 
 #endif

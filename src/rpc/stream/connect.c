@@ -350,6 +350,17 @@ void gy_rpc_connection_watch(stream_connection *connection)
     }
 }
 
+/* Many bytes beside a message: under TLS the wire gets buffers for several records at a time,
+ * in place of one that is allocated for each. */
+static gy_status widen(stream_connection *connection, size_t size_bytes)
+{
+    if (connection->stream->tls == NULL || connection->is_wide || size_bytes < WIDE_BYTES) {
+        return GY_OK;
+    }
+    connection->is_wide = true;
+    return gy_tcp_wire_widen(connection->wire);
+}
+
 static gy_status write_out(stream_connection *connection)
 {
     struct iovec pieces[GY_RPC_PIECES];
@@ -358,8 +369,10 @@ static gy_status write_out(stream_connection *connection)
     gy_status status = GY_OK;
     while (status == GY_OK && !connection->is_closed &&
            (count = gy_rpc_link_outputs(connection->link, pieces)) > 0) {
-        /* under TLS pieces are records of their own anyhow */
-        count = connection->stream->tls != NULL ? 1 : count;
+        GY_TRY(widen(connection, count > 1 ? pieces[1].iov_len : pieces[0].iov_len));
+        if (connection->stream->tls != NULL && !connection->is_wide) {
+            count = 1; /* pieces are records of their own */
+        }
         status = gy_tcp_wire_write(connection->wire, pieces, count, &put);
         if (put > 0) {
             gy_rpc_link_sent(connection->stream->rpc, connection->link, put);
@@ -380,7 +393,9 @@ static gy_status read_in(stream_connection *connection)
                                   {.iov_base = stream->buffer, .iov_len = STREAM_BUFFER_BYTES}};
         size_t got = 0;
         size_t room = gy_rpc_link_room(connection->link, &pieces[0].iov_base);
+        size_t asked = room + STREAM_BUFFER_BYTES;
         pieces[0].iov_len = room;
+        GY_TRY(widen(connection, room));
         gy_status status = gy_tcp_wire_read(connection->wire, room > 0 ? pieces : &pieces[1],
                                             room > 0 ? 2 : 1, &got);
         if (status != GY_OK) {
@@ -398,6 +413,9 @@ static gy_status read_in(stream_connection *connection)
         }
         if (connection->is_stranger && gy_rpc_link_is_ready(connection->link)) {
             gy_rpc_stranger_remove(connection);
+        }
+        if (stream->tls == NULL && got < asked) {
+            return GY_OK; /* the socket had no more: spare the call that says so */
         }
     }
     gy_rpc_connection_heat(connection); /* let other connections read first */

@@ -14,7 +14,12 @@
 
 #include <uv.h>
 
-enum { STREAM_BUFFER_BYTES = 64 * 1024, STREAM_ROUNDS = 256, STREAM_OLDER = 64 };
+enum {
+    STREAM_BUFFER_BYTES = 64 * 1024,
+    STREAM_ROUNDS = 256,
+    STREAM_OLDER = 64,
+    WIDE_BYTES = 64 * 1024
+};
 
 typedef struct gy_stream gy_stream;
 typedef struct stream_lookup stream_lookup;
@@ -37,6 +42,7 @@ typedef struct stream_connection {
     uv_poll_t poll;
     int events; /* watched events; 0: none */
     bool has_poll, is_caller, is_open, is_closed, is_pushed, is_hot, is_stranger;
+    bool is_wide;         /* its wire has large buffers */
     gy_deadline deadline; /* while it is unauthenticated */
     char from[GY_ADDRESS_TEXT_BYTES];
 } stream_connection;

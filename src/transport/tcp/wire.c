@@ -342,8 +342,10 @@ gy_status gy_tcp_wire_read(gy_tcp_wire *wire, const struct iovec *pieces, int co
     return GY_OK;
 }
 
-/* Gather up to a record from the chunks, starting `at` bytes into them. */
-static size_t gather(gy_tcp_wire *wire, const struct iovec *pieces, int count, size_t at)
+/* The next record of the chunks, starting `at` bytes into them: where it lies if it lies in one
+ * of them, else gathered. */
+static const uint8_t *gather(gy_tcp_wire *wire, const struct iovec *pieces, int count,
+                             size_t at, size_t *size_bytes)
 {
     GY_ASSERT(wire->record != NULL);
     size_t filled = 0;
@@ -352,13 +354,19 @@ static size_t gather(gy_tcp_wire *wire, const struct iovec *pieces, int count, s
             at -= pieces[i].iov_len;
             continue;
         }
+        const uint8_t *from = (const uint8_t *)pieces[i].iov_base + at;
         size_t size = GY_MIN(pieces[i].iov_len - at, RECORD_BYTES - filled);
-        memcpy(wire->record + filled, (const uint8_t *)pieces[i].iov_base + at, size);
+        if (size == RECORD_BYTES) {
+            *size_bytes = size;
+            return from;
+        }
+        memcpy(wire->record + filled, from, size);
         filled += size;
         at = 0;
     }
     GY_ASSERT(filled <= RECORD_BYTES);
-    return filled;
+    *size_bytes = filled;
+    return wire->record;
 }
 
 static gy_status write_records(gy_tcp_wire *wire, const struct iovec *pieces, int count,
@@ -373,10 +381,9 @@ static gy_status write_records(gy_tcp_wire *wire, const struct iovec *pieces, in
         GY_TRY(get_room(wire));
         bool has_sealed = false;
         while (wire->waiting_room - wire->waiting_bytes >= RECORD_BYTES + RECORD_MORE_BYTES) {
-            size_t size = wire->is_spare ? GY_MIN(pieces[0].iov_len - *put, RECORD_BYTES)
-                                         : gather(wire, pieces, count, *put);
-            const uint8_t *record =
-                wire->is_spare ? (const uint8_t *)pieces[0].iov_base + *put : wire->record;
+            size_t size = wire->is_spare ? GY_MIN(pieces[0].iov_len - *put, RECORD_BYTES) : 0;
+            const uint8_t *record = wire->is_spare ? (const uint8_t *)pieces[0].iov_base + *put
+                                                   : gather(wire, pieces, count, *put, &size);
             size_t done = 0;
             if (size == 0) {
                 break;

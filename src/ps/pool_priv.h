@@ -1,0 +1,19 @@
+/** Inside room ps: rooms for bytes of messages, used again. One thread at a time. */
+#ifndef GY_PS_POOL_PRIV_H
+#define GY_PS_POOL_PRIV_H
+
+#include "base/base.h"
+
+/** Rooms that are free. Zero-initialise. */
+typedef struct ps_pool {
+    union ps_room_head *first;
+    size_t kept_bytes, kept_count;
+} ps_pool;
+
+/** A room of at least so many bytes; NULL: no memory. */
+void *gy_ps_pool_take(ps_pool *pool, size_t size_bytes);
+/** Back to the pool that it was taken from. NULL is fine. */
+void gy_ps_pool_give(void *room);
+void gy_ps_pool_fini(ps_pool *pool);
+
+#endif
