@@ -225,13 +225,17 @@ static gy_status check_written(const gy_dml_call *call)
 
 static gy_status take_write(const gy_dml_call *call, gy_dml_meta *meta)
 {
-    int64_t block = 1;
     GY_TRY(take_format(call, WRITE_FORMAT, meta));
     GY_TRY(gy_dml_arg_boolean(call, WRITE_HEADER, &meta->has_header));
     GY_TRY(take_separator(call, WRITE_SEP, meta));
     GY_TRY(gy_dml_arg_boolean(call, WRITE_SPARSE, &meta->is_sparse));
-    GY_TRY(take_count(call, WRITE_ROWS_IN_BLOCK, 1, &block));
-    GY_TRY(take_count(call, WRITE_COLS_IN_BLOCK, 1, &block));
+    GY_TRY(take_count(call, WRITE_ROWS_IN_BLOCK, 1, &meta->block_rows));
+    GY_TRY(take_count(call, WRITE_COLS_IN_BLOCK, 1, &meta->block_columns));
+    if (meta->block_rows > INT32_MAX || meta->block_columns > INT32_MAX ||
+        meta->block_rows > UINT32_MAX / meta->block_columns) {
+        return gy_fail(GY_LIMIT, "write: a block of %lldx%lld has more than 2^32 - 1 cells",
+                       (long long)meta->block_rows, (long long)meta->block_columns);
+    }
     GY_TRY(take_text(call, WRITE_DESCRIPTION, &meta->description));
     return check_written(call);
 }

@@ -85,6 +85,24 @@ static const struct {
     {"X = read(\"b\", cols_in_block=\"a\")", "!cols_in_block: expected a number"},
     {"X = read(\"b\", description=\"a\")", "!read has no parameter description"},
     {"write(matrix(1, 1, 1), \"b\", sparse=\"perhaps\")", "!sparse: expected TRUE or FALSE"},
+    {"X = rand(rows=7, cols=5, sparsity=0.3, seed=4); n = 0\n"
+     "for (r in 1:8) { for (c in 1:6) { write(X, \"b\", format=\"binary\", rows_in_block=r, "
+     "cols_in_block=c); n = n + sum(read(\"b\") == X) } }\nprint(n)",
+     "1680.0\n"},
+    {"write(matrix(1, 1, 1), \"b\", format=\"binary\", rows_in_block=100000, "
+     "cols_in_block=100000)",
+     "!more than 2^32 - 1 cells"},
+    {"write(frame(1, 2, 2), \"b\", format=\"binary\"); X = read(\"b\", data_type=\"matrix\")",
+     "!b has a frame, expected a matrix"},
+    {"write(matrix(\"1 2 3 4 5 6\", 2, 3), \"n.npy\", format=\"npy\"); "
+     "print(toString(read(\"n.npy\"), "
+     "decimal=0))",
+     "1 2 3\n4 5 6\n\n"},
+    {"write(matrix(\"1 2 3 4 5 6\", 2, 3), \"n.idx\", format=\"idx\"); "
+     "print(toString(read(\"n.idx\"), "
+     "decimal=0))",
+     "1 2 3\n4 5 6\n\n"},
+    {"X = read(\"n.npy\", cols=2)", "!n.npy has 3 columns, expected 2"},
     /* types that are said are those that are there */
     {"write(matrix(1, 1, 1), \"t\", data_type=\"matrix\", value_type=\"double\"); "
      "write(2, \"u\", data_type=\"scalar\", value_type=\"int\"); print(read(\"u\") + 1)",

@@ -25,19 +25,6 @@ static gy_status take_bytes(void *arg, const void *data, size_t size_bytes)
     return GY_OK;
 }
 
-/* A part of a folder: markers such as _SUCCESS and hidden files are none. */
-static gy_status take_part(void *arg, const gy_store_entry *entry)
-{
-    buffer *to = arg;
-    if (entry->is_folder || entry->name[0] == '_' || entry->name[0] == '.') {
-        return GY_OK;
-    }
-    if (to->size > 0 && to->data[to->size - 1] != '\n') {
-        GY_TRY(take_bytes(to, "\n", 1));
-    }
-    return gy_store_read(entry->uri, true, take_bytes, to);
-}
-
 static gy_status scalar_of(const gy_dml_meta *meta, const char *text, gy_dml_value *value)
 {
     gy_dml_value read = GY_DML_NONE;
@@ -74,6 +61,15 @@ static gy_dml_file_format guess(gy_dml_bytes bytes, const gy_dml_meta *meta)
     if (bytes.size >= 14 && memcmp(bytes.data, "%%MatrixMarket", 14) == 0) {
         return GY_DML_FILE_MARKET;
     }
+    if (gy_dml_is_blocks(bytes)) {
+        return GY_DML_FILE_BINARY;
+    }
+    if (bytes.size >= 6 && memcmp(bytes.data, "\x93NUMPY", 6) == 0) {
+        return GY_DML_FILE_NPY;
+    }
+    if (bytes.size >= 4 && bytes.data[0] == 0 && bytes.data[1] == 0) {
+        return GY_DML_FILE_IDX;
+    }
     for (size_t i = 0; i < line; i++) {
         const bool is_space = strchr(" \t\r", bytes.data[i]) != NULL;
         fields += !is_space && (i == 0 || strchr(" \t\r", bytes.data[i - 1]) != NULL);
@@ -92,12 +88,42 @@ static gy_status parse_frame(gy_dml_bytes bytes, const gy_dml_meta *meta,
         return gy_dml_csv_parse(bytes, meta, value);
     }
     if (format != GY_DML_FILE_TEXT) {
-        return gy_fail(GY_UNSUPPORTED, "%s: frames are not read from %s: csv and text are",
-                       bytes.path, gy_dml_format_name(format));
+        return gy_fail(GY_UNSUPPORTED,
+                       "%s: frames are not read from %s: csv, text and binary are", bytes.path,
+                       gy_dml_format_name(format));
     }
     GY_TRY(gy_dml_cells_parse_frame(bytes, meta, &frame));
     *value = gy_dml_of_frame(frame);
     return GY_OK;
+}
+
+/* A file of blocks says itself whether it is a matrix or a frame. */
+static gy_status parse_blocks(gy_dml_bytes bytes, const gy_dml_meta *meta, gy_dml_value *value)
+{
+    GY_TRY(gy_dml_blocks_parse(bytes, value));
+    const bool is_frame = value->kind == GY_DML_IS_FRAME;
+    if (is_frame != meta->is_frame) {
+        gy_dml_drop(value);
+        return gy_fail(GY_FORMAT, "%s has a %s, expected a %s: say it with data_type",
+                       bytes.path, is_frame ? "frame" : "matrix",
+                       is_frame ? "matrix" : "frame");
+    }
+    return GY_OK;
+}
+
+static gy_status parse_matrix(gy_dml_bytes bytes, const gy_dml_meta *meta,
+                              gy_dml_file_format format, gy_dml_matrix **matrix)
+{
+    switch ((int)format) {
+    case GY_DML_FILE_TEXT:
+        return gy_dml_cells_parse(bytes, meta, matrix);
+    case GY_DML_FILE_NPY:
+        return gy_dml_npy_parse(bytes, matrix);
+    case GY_DML_FILE_IDX:
+        return gy_dml_idx_parse(bytes, matrix);
+    default:
+        return gy_dml_market_parse(bytes, matrix);
+    }
 }
 
 gy_status gy_dml_file_parse(const char *path, const gy_dml_meta *meta, const char *data,
@@ -107,32 +133,149 @@ gy_status gy_dml_file_parse(const char *path, const gy_dml_meta *meta, const cha
     const gy_dml_file_format format =
         meta->format != GY_DML_FILE_UNKNOWN ? meta->format : guess(bytes, meta);
     gy_dml_matrix *matrix = NULL;
+    if (format == GY_DML_FILE_BINARY) {
+        return parse_blocks(bytes, meta, value);
+    }
     if (meta->is_frame) {
         return parse_frame(bytes, meta, format, value);
     }
     if (format == GY_DML_FILE_CSV) {
         return gy_dml_csv_parse(bytes, meta, value);
     }
-    GY_TRY(format == GY_DML_FILE_TEXT ? gy_dml_cells_parse(bytes, meta, &matrix)
-                                      : gy_dml_market_parse(bytes, &matrix));
+    GY_TRY(parse_matrix(bytes, meta, format, &matrix));
     *value = gy_dml_of_matrix(matrix);
     return GY_OK;
 }
 
-gy_status gy_dml_file_read(const char *path, const gy_dml_meta *meta, gy_dml_value *value)
+/* ---- parts ---- */
+
+/* Room store expands what is compressed, and takes an NPY file for a container that it cannot:
+ * one is read as it is. */
+static bool is_expanded(const char *path, const gy_dml_meta *meta)
+{
+    const size_t size = strlen(path);
+    const bool is_named = size > 4 && strcmp(path + size - 4, ".npy") == 0;
+    return meta->format != GY_DML_FILE_NPY &&
+           !(meta->format == GY_DML_FILE_UNKNOWN && is_named);
+}
+
+static bool is_part(const gy_store_entry *entry)
+{
+    return !entry->is_folder && entry->name[0] != '_' && entry->name[0] != '.';
+}
+
+/* Text parts, one behind the other. */
+static gy_status take_part(void *arg, const gy_store_entry *entry)
+{
+    buffer *to = arg;
+    if (!is_part(entry)) { /* markers such as _SUCCESS and hidden files are none */
+        return GY_OK;
+    }
+    if (to->size > 0 && to->data[to->size - 1] != '\n') {
+        GY_TRY(take_bytes(to, "\n", 1));
+    }
+    return gy_store_read(entry->uri, true, take_bytes, to);
+}
+
+/* Parts that have a head each: values, bound by rows. */
+typedef struct parts {
+    const gy_dml_meta *meta;
+    gy_dml_value *items;
+    size_t count, capacity;
+} parts;
+
+static gy_status take_value(void *arg, const gy_store_entry *entry)
+{
+    parts *to = arg;
+    buffer one = {.data = NULL};
+    if (!is_part(entry)) {
+        return GY_OK;
+    }
+    GY_TRY(GY_GROW("dml.parts", to->items, to->capacity, to->count + 1));
+    gy_status status = take_bytes(&one, "", 0);
+    status = status == GY_OK ? gy_store_read(entry->uri, is_expanded(entry->uri, to->meta),
+                                             take_bytes, &one)
+                             : status;
+    gy_dml_meta meta = *to->meta; /* the whole is of that size, not a part */
+    meta.rows = meta.columns = -1;
+    status = status == GY_OK ? gy_dml_file_parse(entry->uri, &meta, one.data, one.size,
+                                                 &to->items[to->count])
+                             : status;
+    to->count += status == GY_OK;
+    gy_free(one.data);
+    return status;
+}
+
+static gy_status bind_matrices(const char *path, const parts *p, gy_dml_value *value)
+{
+    gy_dml_matrix *out = NULL;
+    int64_t rows = 0, row = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->items[i].matrix->columns != p->items[0].matrix->columns) {
+            return gy_fail(GY_FORMAT, "%s: part %zu has %lld columns, the first %lld", path,
+                           i + 1, (long long)p->items[i].matrix->columns,
+                           (long long)p->items[0].matrix->columns);
+        }
+        rows += p->items[i].matrix->rows;
+    }
+    GY_TRY(gy_dml_matrix_new(rows, p->items[0].matrix->columns, &out));
+    for (size_t i = 0; i < p->count; i++) {
+        const gy_dml_matrix *part = p->items[i].matrix;
+        memcpy(out->data + row * out->columns, part->data,
+               (size_t)gy_dml_matrix_count(part) * sizeof(double));
+        row += part->rows;
+    }
+    *value = gy_dml_of_matrix(out);
+    return GY_OK;
+}
+
+static gy_status bind_frames(const parts *p, gy_dml_value *value)
+{
+    gy_dml_frame *out = NULL;
+    gy_dml_frame **frames = gy_alloc("dml.parts", p->count * sizeof(gy_dml_frame *));
+    if (frames == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        frames[i] = p->items[i].frame;
+    }
+    const gy_status status = gy_dml_frame_rbind(frames, (int)p->count, &out);
+    gy_free(frames);
+    GY_TRY(status);
+    *value = gy_dml_of_frame(out);
+    return GY_OK;
+}
+
+static gy_status read_parts(const char *path, const gy_dml_meta *meta, gy_dml_value *value)
+{
+    parts p = {.meta = meta};
+    gy_status status = gy_store_list(path, take_value, &p);
+    if (status == GY_OK && p.count == 0) {
+        status = gy_fail(GY_FORMAT, "%s has no parts", path);
+    }
+    if (status == GY_OK) {
+        status = meta->is_frame ? bind_frames(&p, value) : bind_matrices(path, &p, value);
+    }
+    for (size_t i = 0; i < p.count; i++) {
+        gy_dml_drop(&p.items[i]);
+    }
+    gy_free(p.items);
+    return status;
+}
+
+static gy_status read_bytes(const char *path, const gy_dml_meta *meta, bool is_folder,
+                            gy_dml_value *value)
 {
     buffer all = {.data = NULL};
     struct stat about;
-    const bool is_local = stat(path, &about) == 0;
-    const bool is_folder = is_local && S_ISDIR(about.st_mode);
     gy_status status = GY_OK;
-    if (is_local && !is_folder && about.st_size > 0) { /* at once, and not by doubling */
+    if (!is_folder && stat(path, &about) == 0 && about.st_size > 0) { /* not by doubling */
         status = GY_GROW("dml.file", all.data, all.capacity, (size_t)about.st_size + 1);
     }
     status = status == GY_OK ? take_bytes(&all, "", 0) : status;
     if (status == GY_OK) {
         status = is_folder ? gy_store_list(path, take_part, &all)
-                           : gy_store_read(path, true, take_bytes, &all);
+                           : gy_store_read(path, is_expanded(path, meta), take_bytes, &all);
     }
     if (status == GY_OK && meta->is_scalar) {
         status = scalar_of(meta, all.data, value);
@@ -141,6 +284,33 @@ gy_status gy_dml_file_read(const char *path, const gy_dml_meta *meta, gy_dml_val
     }
     gy_free(all.data);
     return status;
+}
+
+/* Sizes that were said, of formats whose files say their own. */
+static gy_status check_read(const char *path, const gy_dml_meta *meta, gy_dml_value *value)
+{
+    const bool is_frame = value->kind == GY_DML_IS_FRAME;
+    if (value->kind != GY_DML_IS_MATRIX && !is_frame) {
+        return GY_OK;
+    }
+    const gy_status status =
+        gy_dml_check_sizes(path, meta, is_frame ? value->frame->rows : value->matrix->rows,
+                           is_frame ? value->frame->columns : value->matrix->columns);
+    if (status != GY_OK) {
+        gy_dml_drop(value);
+    }
+    return status;
+}
+
+gy_status gy_dml_file_read(const char *path, const gy_dml_meta *meta, gy_dml_value *value)
+{
+    struct stat about;
+    const bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    const bool has_heads = meta->format == GY_DML_FILE_BINARY ||
+                           meta->format == GY_DML_FILE_NPY || meta->format == GY_DML_FILE_IDX;
+    GY_TRY(is_folder && has_heads ? read_parts(path, meta, value)
+                                  : read_bytes(path, meta, is_folder, value));
+    return check_read(path, meta, value);
 }
 
 /* ---- writing ---- */
@@ -219,18 +389,43 @@ static gy_status write_scalar(gy_writer *writer, const gy_dml_value *value)
     return status;
 }
 
+static gy_status write_frame(gy_writer *writer, const gy_dml_meta *about,
+                             const gy_dml_frame *frame)
+{
+    switch ((int)about->format) {
+    case GY_DML_FILE_BINARY:
+        return gy_dml_blocks_write_frame(writer, about, frame);
+    case GY_DML_FILE_CSV:
+    case GY_DML_FILE_TEXT:
+        return gy_dml_write_frame(writer, about, frame);
+    default:
+        return gy_fail(GY_UNSUPPORTED,
+                       "write: frames are not written as %s: csv, text and binary are",
+                       gy_dml_format_name(about->format));
+    }
+}
+
+static gy_status write_matrix(gy_writer *writer, const gy_dml_meta *about,
+                              const gy_dml_matrix *matrix)
+{
+    switch ((int)about->format) {
+    case GY_DML_FILE_BINARY:
+        return gy_dml_blocks_write_matrix(writer, about, matrix);
+    case GY_DML_FILE_NPY:
+        return gy_dml_npy_write(writer, matrix);
+    case GY_DML_FILE_IDX:
+        return gy_dml_idx_write(writer, matrix);
+    default:
+        return gy_dml_write_matrix(writer, about, matrix);
+    }
+}
+
 static gy_status write_value(gy_writer *writer, const gy_dml_meta *about,
                              const gy_dml_value *value)
 {
-    if (value->kind == GY_DML_IS_FRAME) {
-        return about->format == GY_DML_FILE_CSV || about->format == GY_DML_FILE_TEXT
-                   ? gy_dml_write_frame(writer, about, value->frame)
-                   : gy_fail(GY_UNSUPPORTED,
-                             "write: frames are not written as %s: csv and text are",
-                             gy_dml_format_name(about->format));
-    }
-    return value->kind == GY_DML_IS_MATRIX ? gy_dml_write_matrix(writer, about, value->matrix)
-                                           : write_scalar(writer, value);
+    return value->kind == GY_DML_IS_FRAME    ? write_frame(writer, about, value->frame)
+           : value->kind == GY_DML_IS_MATRIX ? write_matrix(writer, about, value->matrix)
+                                             : write_scalar(writer, value);
 }
 
 gy_status gy_dml_file_write(const char *path, const gy_dml_meta *meta,

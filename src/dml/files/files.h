@@ -12,6 +12,9 @@ typedef enum gy_dml_file_format {
     GY_DML_FILE_TEXT, /* "row column value", a line a cell that is not 0 */
     GY_DML_FILE_CSV,
     GY_DML_FILE_MARKET, /* MatrixMarket: coordinate or array, general or symmetric */
+    GY_DML_FILE_BINARY, /* Gyre's blocks */
+    GY_DML_FILE_NPY,
+    GY_DML_FILE_IDX,
     GY_DML_FILE_FORMATS,
 } gy_dml_file_format;
 
@@ -20,10 +23,11 @@ typedef struct gy_dml_meta {
     gy_dml_file_format format;
     bool is_scalar, is_frame;
     char value_type[16];
-    int64_t rows, columns;      /* -1: by the file */
-    int64_t nonzeros;           /* -1: not said */
-    bool has_header, is_filled; /* CSV: empty cells are `fill_value` */
-    bool is_sparse;             /* CSV: cells that are 0 are written empty */
+    int64_t rows, columns;             /* -1: by the file */
+    int64_t nonzeros;                  /* -1: not said */
+    int64_t block_rows, block_columns; /* of what is written in blocks */
+    bool has_header, is_filled;        /* CSV: empty cells are `fill_value` */
+    bool is_sparse;                    /* CSV: cells that are 0 are written empty */
     double fill_value;
     char *schema;      /* of a frame, "string,double"; owned; NULL: strings */
     char *description; /* owned; NULL: none */
@@ -36,6 +40,8 @@ typedef struct gy_dml_meta {
     ((gy_dml_meta){.rows = -1,                                                                 \
                    .columns = -1,                                                              \
                    .nonzeros = -1,                                                             \
+                   .block_rows = 1000,                                                         \
+                   .block_columns = 1000,                                                      \
                    .separator = ",",                                                           \
                    .value_type = "double",                                                     \
                    .is_filled = true})

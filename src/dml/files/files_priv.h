@@ -40,6 +40,21 @@ GY_MUST_CHECK gy_status gy_dml_cells_parse_frame(gy_dml_bytes bytes, const gy_dm
                                                  gy_dml_frame **frame);
 GY_MUST_CHECK gy_status gy_dml_market_parse(gy_dml_bytes bytes, gy_dml_matrix **matrix);
 
+/** NPY and IDX; more than two dimensions lie side by side behind the first. */
+GY_MUST_CHECK gy_status gy_dml_npy_parse(gy_dml_bytes bytes, gy_dml_matrix **matrix);
+GY_MUST_CHECK gy_status gy_dml_npy_write(gy_writer *writer, const gy_dml_matrix *matrix);
+GY_MUST_CHECK gy_status gy_dml_idx_parse(gy_dml_bytes bytes, gy_dml_matrix **matrix);
+GY_MUST_CHECK gy_status gy_dml_idx_write(gy_writer *writer, const gy_dml_matrix *matrix);
+
+/** Binary blocks (blocks.h): a matrix or a frame, by the file. */
+GY_MUST_CHECK gy_status gy_dml_blocks_parse(gy_dml_bytes bytes, gy_dml_value *value);
+bool gy_dml_is_blocks(gy_dml_bytes bytes);
+/** In blocks of meta's sizes. */
+GY_MUST_CHECK gy_status gy_dml_blocks_write_matrix(gy_writer *writer, const gy_dml_meta *meta,
+                                                   const gy_dml_matrix *matrix);
+GY_MUST_CHECK gy_status gy_dml_blocks_write_frame(gy_writer *writer, const gy_dml_meta *meta,
+                                                  const gy_dml_frame *frame);
+
 /** Add what a text has to the file, unless (may_wait) it is little; empties it. */
 GY_MUST_CHECK gy_status gy_dml_write_flush(gy_writer *writer, gy_text *text, bool may_wait);
 /** As text, by meta->format; meta->nonzeros is the matrix's. */

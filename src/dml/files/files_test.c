@@ -248,8 +248,9 @@ static void put(const char *name, const char *data)
 
 static void test_written_is_read(void **state)
 {
-    static const gy_dml_file_format formats[] = {GY_DML_FILE_TEXT, GY_DML_FILE_CSV,
-                                                 GY_DML_FILE_MARKET};
+    static const gy_dml_file_format formats[] = {GY_DML_FILE_TEXT,   GY_DML_FILE_CSV,
+                                                 GY_DML_FILE_MARKET, GY_DML_FILE_BINARY,
+                                                 GY_DML_FILE_NPY,    GY_DML_FILE_IDX};
     char path[128];
     gy_random random = {.key = gy_test_seed()};
     gy_dml_matrix *matrix = NULL;
@@ -283,7 +284,8 @@ static void test_frame_is_read_again(void **state)
                                                GY_DML_COLUMN_FP32};
     static const char *const cells[] = {"plain", "a,b", "with \"quotes\"", " spaced ",
                                         "\xc3\xa4"};
-    static const gy_dml_file_format formats[] = {GY_DML_FILE_CSV, GY_DML_FILE_TEXT};
+    static const gy_dml_file_format formats[] = {GY_DML_FILE_CSV, GY_DML_FILE_TEXT,
+                                                 GY_DML_FILE_BINARY};
     gy_random random = {.key = gy_test_seed()};
     gy_dml_frame *frame = NULL;
     (void)state;
@@ -326,6 +328,143 @@ static void test_frame_is_read_again(void **state)
         gy_dml_meta_fini(&read);
     }
     gy_dml_frame_drop(frame);
+}
+
+/* NPY and IDX files as others write them. */
+static const struct {
+    const char *data;
+    size_t size;
+    const char *wanted;
+} arrays[] = {
+#define NPY(header, elements)                                                                  \
+    "\x93NUMPY\x01\x00\x40\x00" header "\n" elements,                                          \
+        sizeof("0123456789" header "\n" elements) - 1
+    {NPY("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }      ",
+         "\x00\x00\x80\x3f\x00\x00\x00\xc0"),
+     "1;-2;"},
+    {NPY("{'descr': '>i2', 'fortran_order': False, 'shape': (1, 2), }    ", "\x01\x02\xff\xff"),
+     "258 -1;"},
+    {NPY("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2), }     ", "\x01\x02\x03\xff"),
+     "1 3;2 255;"},
+    {NPY("{'descr': '|b1', 'fortran_order': False, 'shape': (), }        ", "\x01"), "1;"},
+    {NPY("{'descr': '|i1', 'fortran_order': False, 'shape': (1, 2, 2), } ", "\x80\x01\x02\x03"),
+     "-128 1 2 3;"},
+    {NPY("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 2), }    ", "\x01\x02"),
+     "!says 3x2 elements of 1 bytes, 2 bytes follow"},
+    {NPY("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }      ", "12345678"),
+     "!elements of type '<c8' are not read"},
+    {NPY("{'descr': '<f8', 'fortran_order': Maybe, 'shape': (1,), }      ", "12345678"),
+     "!expected 'fortran_order'"},
+    {NPY("{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 9999999999999), }",
+         ""),
+     "!expected"},
+    {"\x93NUMPY\x01\x00\xff\xff{", 11, "!ends inside the NPY header"},
+    {"\x93NUMPY\x09\x00\x01\x00 ", 11, "!NPY version 9"},
+    {"\x93NUMPX", 6, "!not NPY"},
+    {"\x00\x00\x08\x03\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x02\x01\x02\x03\x04", 20,
+     "1 2 3 4;"},
+    {"\x00\x00\x0c\x01\x00\x00\x00\x01\xff\xff\xff\xfe", 12, "-2;"},
+    {"\x00\x00\x08\x01\x00\x00\x00\x02\x01", 9, "!10 bytes in all"},
+#undef NPY
+};
+
+static void test_arrays(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GY_COUNT(arrays); i++) {
+        gy_dml_meta meta = GY_DML_META_DEFAULT;
+        gy_dml_value value = GY_DML_NONE;
+        gy_text text = {.data = NULL};
+        meta.format = arrays[i].data[0] == 0 ? GY_DML_FILE_IDX : GY_DML_FILE_NPY;
+        if (gy_dml_file_parse("f", &meta, arrays[i].data, arrays[i].size, &value) == GY_OK) {
+            show(&value, &text);
+            gy_dml_drop(&value);
+        } else {
+            gy_text_add(&text, "!%s", gy_error_text());
+        }
+        const char *got = gy_text_get(&text), *wanted = arrays[i].wanted;
+        if (wanted[0] == '!' ? got[0] != '!' || strstr(got, wanted + 1) == NULL
+                             : strcmp(got, wanted) != 0) {
+            fail_msg("array %zu: got %s, expected %s", i, got, wanted);
+        }
+        gy_text_free(&text);
+    }
+}
+
+static void write_blocks(const gy_dml_value *value, int64_t rows, int64_t columns, char *path)
+{
+    gy_dml_meta meta = GY_DML_META_DEFAULT;
+    meta.format = GY_DML_FILE_BINARY;
+    meta.block_rows = rows;
+    meta.block_columns = columns;
+    gy_print(path, 128, "%s/blocks", folder);
+    assert_int_equal(gy_dml_file_write(path, &meta, value), GY_OK);
+}
+
+/* A byte that is wrong anywhere in a file of blocks is found, and so is each cut. */
+static void test_damaged_blocks(void **state)
+{
+    char path[128], data[8192];
+    gy_dml_matrix *matrix = NULL;
+    gy_dml_frame *frame = NULL;
+    (void)state;
+    assert_int_equal(gy_dml_matrix_fill(5, 4, 0, &matrix), GY_OK);
+    matrix->data[3] = -2.5;
+    matrix->data[14] = matrix->data[15] = matrix->data[18] = matrix->data[19] = 7;
+    assert_int_equal(gy_dml_frame_new(3, 2, NULL, &frame), GY_OK);
+    assert_int_equal(gy_dml_column_set(frame->items[0], 1, "text", 4), GY_OK);
+    for (int k = 0; k < 2; k++) {
+        const gy_dml_value value = k == 0 ? gy_dml_of_matrix(matrix) : gy_dml_of_frame(frame);
+        gy_dml_value again = GY_DML_NONE;
+        gy_dml_meta meta = GY_DML_META_DEFAULT;
+        meta.format = GY_DML_FILE_BINARY;
+        meta.is_frame = k == 1;
+        write_blocks(&value, 2, 2, path);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        const size_t size = fread(data, 1, sizeof(data), file);
+        fclose(file);
+        assert_in_range(size, 100, sizeof(data) - 1);
+        for (size_t i = 0; i < size; i++) {
+            data[i] = (char)(data[i] ^ 1 << i % 8);
+            assert_true(gy_dml_file_parse("f", &meta, data, size, &again) < 0);
+            data[i] = (char)(data[i] ^ 1 << i % 8);
+            assert_true(gy_dml_file_parse("f", &meta, data, i, &again) < 0);
+        }
+        data[size] = 0;
+        assert_int_equal(gy_dml_file_parse("f", &meta, data, size + 1, &again), GY_FORMAT);
+        assert_int_equal(gy_dml_file_parse("f", &meta, data, size, &again), GY_OK);
+        gy_dml_drop(&again);
+    }
+    gy_dml_matrix_drop(matrix);
+    gy_dml_frame_drop(frame);
+}
+
+/* A folder of files of blocks is their rows, one below the other. */
+static void test_parts_of_blocks(void **state)
+{
+    char path[128];
+    gy_dml_meta meta = GY_DML_META_DEFAULT;
+    gy_dml_value again = GY_DML_NONE;
+    (void)state;
+    meta.format = GY_DML_FILE_BINARY;
+    for (int k = 0; k < 3; k++) {
+        gy_dml_matrix *matrix = NULL;
+        assert_int_equal(gy_dml_matrix_fill(k, 2, k, &matrix), GY_OK);
+        const gy_dml_value value = gy_dml_of_matrix(matrix);
+        gy_print(path, sizeof(path), "%s/pieces/_part", folder);
+        gy_print(path + strlen(path) - 5, 16, "part%d", k);
+        assert_int_equal(gy_dml_file_write(path, &meta, &value), GY_OK);
+        gy_print(path + strlen(path), 8, ".mtd");
+        remove(path); /* the folder has one of its own */
+        gy_dml_matrix_drop(matrix);
+    }
+    gy_print(path, sizeof(path), "%s/pieces", folder);
+    meta.rows = 3;
+    assert_int_equal(gy_dml_file_read(path, &meta, &again), GY_OK);
+    assert_int_equal(again.matrix->rows, 3);
+    assert_true(again.matrix->data[0] == 1 && again.matrix->data[5] == 2);
+    gy_dml_drop(&again);
 }
 
 static void test_parts_and_scalars(void **state)
@@ -377,13 +516,11 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_many_chunks),
-        cmocka_unit_test(test_written_is_read),
-        cmocka_unit_test(test_frame_is_read_again),
-        cmocka_unit_test(test_parts_and_scalars),
+        cmocka_unit_test(test_cases),           cmocka_unit_test(test_options),
+        cmocka_unit_test(test_frames),          cmocka_unit_test(test_many_chunks),
+        cmocka_unit_test(test_written_is_read), cmocka_unit_test(test_frame_is_read_again),
+        cmocka_unit_test(test_arrays),          cmocka_unit_test(test_damaged_blocks),
+        cmocka_unit_test(test_parts_of_blocks), cmocka_unit_test(test_parts_and_scalars),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -14,7 +14,8 @@ static const struct {
 } formats[] = {
     {"text", GY_DML_FILE_TEXT},     {"csv", GY_DML_FILE_CSV},
     {"mm", GY_DML_FILE_MARKET},     {"matrixmarket", GY_DML_FILE_MARKET},
-    {"textcell", GY_DML_FILE_TEXT},
+    {"textcell", GY_DML_FILE_TEXT}, {"binary", GY_DML_FILE_BINARY},
+    {"npy", GY_DML_FILE_NPY},       {"idx", GY_DML_FILE_IDX},
 };
 
 bool gy_dml_format_parse(const char *name, gy_dml_file_format *format)
@@ -40,7 +41,7 @@ const char *gy_dml_format_name(gy_dml_file_format format)
 
 const char *gy_dml_format_names(void)
 {
-    return "text, csv, mm";
+    return "text, csv, mm, binary, npy, idx";
 }
 
 void gy_dml_meta_fini(gy_dml_meta *meta)
@@ -207,6 +208,11 @@ static json_t *object_of(const gy_dml_meta *meta, int *failed)
     if (meta->format == GY_DML_FILE_CSV) {
         *failed |= json_object_set_new(root, "header", json_boolean(meta->has_header));
         *failed |= json_object_set_new(root, "sep", json_string(meta->separator));
+    }
+    if (meta->format == GY_DML_FILE_BINARY) {
+        *failed |= json_object_set_new(root, "rows_in_block", json_integer(meta->block_rows));
+        *failed |= json_object_set_new(root, "cols_in_block",
+                                       json_integer(meta->is_frame ? 1 : meta->block_columns));
     }
     if (meta->description != NULL) {
         *failed |= json_object_set_new(root, "description", json_string(meta->description));
