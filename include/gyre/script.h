@@ -32,6 +32,8 @@ typedef struct gy_script_options {
      * parfor perhaps not the one that runs the script. */
     void (*print)(void *arg, const char *text, size_t size_bytes);
     void *print_arg;
+    bool statistics; /* count and time instructions, for gy_script_statistics; a script is
+                        slower */
 } gy_script_options;
 
 /**
@@ -51,6 +53,17 @@ GY_API GY_MUST_CHECK gy_status gy_script_set(gy_script *script, const char *name
                                              gy_tensor *tensor);
 /** Run it, once. @return GY_OK; what ended it. @threads one at a time */
 GY_API GY_MUST_CHECK gy_status gy_script_run(gy_script *script);
+/**
+ * Run further statements, as typed at a terminal, with the variables and functions that there
+ * are; the value of an expression alone is printed. A failure ends these statements only.
+ * @return GY_OK; GY_AGAIN the text ends within a statement: give it again with what follows;
+ *     what ended it, also for gy_script_report @threads one at a time
+ */
+GY_API GY_MUST_CHECK gy_status gy_script_input(gy_script *script, const char *text);
+/** What a script with statistics cost so far, as lines: time in all and of compilation, peak
+ * memory, the `rows_max` costliest instructions with count and time. Caller frees it with
+ * gy_string_free. NULL: out of memory. */
+GY_API char *gy_script_statistics(const gy_script *script, int rows_max);
 /** A variable after the run as an f64 tensor of rank 2; a number is 1x1. Caller owns a hold of
  * what no later call changes. @return GY_OK; GY_NOTFOUND; GY_TYPE; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_script_get(gy_script *script, const char *name,

@@ -40,6 +40,7 @@ gy_status gy_script_new(const gy_script_options *options, gy_script **script)
         .named_count = known.named_count,
         .print = known.print != NULL ? known.print : print_out,
         .print_arg = known.print_arg,
+        .has_statistics = known.statistics,
         .library = gy_setting_get("GYRE_DML_PATH"),
     };
     const gy_status status = gy_dml_script_open(&inner, &made->inner);
@@ -73,6 +74,22 @@ gy_status gy_script_run(gy_script *script)
     }
     script->was_run = true;
     return gy_dml_script_run(script->inner);
+}
+
+gy_status gy_script_input(gy_script *script, const char *text)
+{
+    const gy_status status = gy_dml_script_input(script->inner, text);
+    return status != GY_OK && gy_dml_script_is_cut(script->inner) ? GY_AGAIN : status;
+}
+
+char *gy_script_statistics(const gy_script *script, int rows_max)
+{
+    gy_text text = {.data = NULL};
+    gy_dml_script_statistics(script->inner, rows_max, &text);
+    if (text.status != GY_OK) {
+        gy_text_free(&text);
+    }
+    return text.data;
 }
 
 gy_status gy_script_get(gy_script *script, const char *name, gy_tensor **tensor)

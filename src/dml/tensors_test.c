@@ -68,6 +68,61 @@ static void test_refusals(void **state)
     gy_script_free(NULL);
 }
 
+/* Statements one by one: variables and functions stay, failures end what failed alone. */
+static void test_inputs(void **state)
+{
+    static const struct {
+        const char *text;
+        gy_status status;
+        const char *printed;
+    } inputs[] = {
+        {"n = 2; X = matrix(1, 2, 2)", GY_OK, ""},
+        {"f = function(int a) return (int b) {", GY_AGAIN, ""},
+        {"f = function(int a) return (int b) { b = g(a) }", GY_OK, ""},
+        {"f(3)", GY_NOTFOUND, ""},
+        {"g = function(int a) return (int b) { b = a + 1 }", GY_OK, ""},
+        {"f(3)", GY_OK, "4\n"},
+        {"X[1, 1] = 5; X[3, 1] = 1", GY_ARG, ""},
+        {"sum(X) + n", GY_OK, "10.0\n"},
+        {"k = 7; [n, 3]", GY_OK, "List (2, 3)\n"},
+        {"for (i in 1:2) { abs(-1); print(k * i) }", GY_OK, "7\n14\n"},
+        {"x = 'a", GY_AGAIN, ""},
+        {"/* a", GY_AGAIN, ""},
+        {"X[1, ", GY_AGAIN, ""},
+        {"1 + )", GY_FORMAT, ""},
+        {"g = function(int a) return (int b) { b = a * 100 }; g(n)", GY_OK, "200\n"},
+        {"eval('g', 3)", GY_OK, "300\n"},
+        {"s = 0; parfor (i in 1:4) s += i", GY_OK, ""},
+        {"s", GY_OK, "10\n"},
+    };
+    const int64_t live = gy_alloc_live();
+    gy_text printed = {.data = NULL};
+    gy_script *script = NULL;
+    gy_tensor *x = NULL;
+    gy_script_options options = GY_OPTIONS(gy_script_options, .text = "", .print = take,
+                                           .print_arg = &printed, .statistics = true);
+    (void)state;
+    assert_int_equal(gy_script_new(&options, &script), GY_OK);
+    for (size_t i = 0; i < GY_COUNT(inputs); i++) {
+        const gy_status status = gy_script_input(script, inputs[i].text);
+        if (status != inputs[i].status ||
+            strcmp(gy_text_get(&printed), inputs[i].printed) != 0) {
+            fail_msg("%s: %d, printed %s, %s", inputs[i].text, (int)status,
+                     gy_text_get(&printed), gy_script_report(script));
+        }
+        gy_text_free(&printed);
+        printed = (gy_text){.data = NULL};
+    }
+    assert_int_equal(gy_script_get(script, "X", &x), GY_OK);
+    assert_true(gy_tensor_get(x, 0) == 5);
+    gy_tensor_drop(x);
+    char *statistics = gy_script_statistics(script, 3);
+    assert_non_null(strstr(statistics, "heavy hitters"));
+    gy_string_free(statistics);
+    gy_script_free(script);
+    assert_int_equal(gy_alloc_live(), live);
+}
+
 static void test_help(void **state)
 {
     char *all = gy_script_help(NULL), *one = gy_script_help("diag");
@@ -84,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,18 @@ static const char *const lines[] = {
     "gyre script -x 2>said; [ $? = 2 ] && grep -q \"unknown option '-x'\" said",
     "gyre script a.dml b 2>said; [ $? = 2 ] && grep -q \"'b' is one too many\" said",
     "gyre script a.dml -nvargs b 2>said; [ $? = 2 ] && grep -q 'expected NAME=VALUE' said",
+    "gyre script -f a.dml -s 'x = 1' 2>said; [ $? = 2 ] && grep -q \"'x = 1' is one too\" said",
+    "gyre script a.dml -nvargs =b 2>said; [ $? = 2 ] && grep -q 'expected NAME=VALUE' said",
+    /* statistics: counts of what runs, on standard error; the output is the script's */
+    ("gyre script -stats -s 'f = function(int n) return (int m) { m = n * 2 }; s = 0; "
+     "for (i in 1:7) s = s + f(i); print(s)' >out 2>said && [ \"$(cat out)\" = 56 ] && "
+     "grep -q '^time in all: [0-9.]* s$' said && grep -q '^compilation: ' said && "
+     "grep -Eq '^ +[0-9]+  f +7 +[0-9.]+ s$' said && grep -Eq '  \\+ +7 ' said && "
+     "grep -Eq '  print +1 ' said"),
+    ("gyre script -stats 1 -s 'parfor (i in 1:9) print(i)' 2>said >out && "
+     "[ $(grep -c '^ *[0-9]* .* s$' said) = 1 ] && grep -Eq 'parfor +1 ' said && "
+     "[ $(grep -c . out) = 9 ]"),
+    "gyre script -s 'stop(\"no\")' -stats 2>said; [ $? = 1 ] && grep -q '^time in all' said",
     /* help */
     "gyre script --help | grep -q 'Behind -args'",
     "gyre script --help removeEmpty | grep -q 'removeEmpty(target, margin, select=, '",
@@ -48,6 +60,40 @@ static const char *const lines[] = {
     "[ \"$(gyre script -s 'print(sum(read(\"d/m.csv\")))')\" = 10.0 ]",
 };
 
+/* What is typed at a terminal, and lines that are shown. `script` of bsdutils is the terminal.
+ */
+static const char typed[] =
+    "x = 3\nx + 1\nf = function(int a) return (int b) {\n\n  b = a * x1\n}\nf(2)\n"
+    "f = function(int a) return (int b) {\n  b = a * 10\n}\nf(x)\ny = nosuch\n"
+    "for (i in 1:2) {\n  print(\"i\" + i)\n}\nX = matrix(0, 2, 2)\nX[1, 1] = x\nsum(X)\n"
+    "x = x +\n\n\nx\ny = \"a\nb\"\ny\nz = 0\nparfor (i in 1:3) z = i\nz\n[1, 2]\nquit()\n";
+static const char *const shown[] = {
+    "^4$",   "x1 is not defined",
+    "^30$",  "nosuch is not defined",
+    "^i1$",  "^i2$",
+    "^3.0$", "expected .*found the end",
+    "^3$",   "^a$",
+    "^b$",   "each one writes z here",
+    "^0$",   "List (1, 2)",
+};
+
+GY_TEST(a_terminal_takes_statements)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/typed", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(typed, file);
+    fclose(file);
+    must("TERM=dumb timeout -k 5 60 script -qec \"$GYRE_BIN script\" /dev/null <typed >out && "
+         "tr -d '\r' <out >lines");
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        char line[128];
+        snprintf(line, sizeof(line), "grep -q '%s' lines || { cat lines; exit 1; }", shown[i]);
+        must(line);
+    }
+}
+
 GY_TEST(each_line_ends_well)
 {
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -72,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_line_ends_well),
+        cmocka_unit_test(a_terminal_takes_statements),
         cmocka_unit_test(conjugate_gradient_runs_as_printed),
     };
     return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);

@@ -1,5 +1,6 @@
 /* The runner: one loop over a function's instructions, its slots on the script's stack. */
 #include "dml/run/parfor_priv.h"
+#include "dml/run/profile_priv.h"
 #include "dml/run/run_priv.h"
 
 #include <math.h>
@@ -542,9 +543,11 @@ static gy_status execute(frame *frame_of_it, const gy_dml_instruction *at)
 {
     frame f = *frame_of_it;
     const gy_dml_instruction *code = f.function->code;
+    gy_dml_profile *const profile = f.worker->profile;
     for (;; at++) {
         gy_status status = GY_OK;
         bool is_taken = false;
+        const int64_t begun_ns = profile != NULL ? gy_dml_profile_now() : 0;
         switch (at->what) {
         case GY_DML_DO_BINARY:
             status = binary(&f, at);
@@ -573,6 +576,9 @@ static gy_status execute(frame *frame_of_it, const gy_dml_instruction *at)
         }
         if (status != GY_OK) {
             return refuse(&f, at->place, status);
+        }
+        if (profile != NULL) {
+            gy_dml_profile_note(profile, f.function, at, begun_ns);
         }
         if (is_taken) {
             at = code + at->to - 1;

@@ -280,6 +280,37 @@ static gy_status lower_parfor(gy_dml_lowering *in, const gy_dml_node *node)
     return GY_OK;
 }
 
+static bool has_results(gy_dml_lowering *in, const gy_dml_node *call)
+{
+    gy_dml_function *function = NULL;
+    const gy_dml_builtin *builtin = gy_dml_builtin_find(call->text);
+    if (gy_dml_function_find(in->script, in->function->unit, call->text, &function) == GY_OK &&
+        function != NULL) {
+        return function->node->b != NULL;
+    }
+    return builtin == NULL || builtin->results > 0;
+}
+
+/* What is typed alone at a terminal is shown; a call in a script is run. */
+static gy_status lower_run(gy_dml_lowering *in, const gy_dml_node *node)
+{
+    const bool is_typed =
+        in->function->unit->is_input && in->function->node == NULL && in->scope->outer == NULL;
+    const bool is_call = node->a->kind == GY_DML_CALL;
+    if (is_call && !(is_typed && has_results(in, node->a))) {
+        return gy_dml_lower_call(in, node->a, NULL, 0);
+    }
+    if (!is_typed) {
+        return gy_dml_refuse(gy_dml_source_of(in), node->place, GY_FORMAT,
+                             "assign it to a name, or print it",
+                             "the value of this expression is not used");
+    }
+    gy_dml_node value = {.kind = GY_DML_GIVEN, .place = node->a->place, .a = node->a};
+    const gy_dml_node show = {
+        .kind = GY_DML_CALL, .place = node->place, .text = "print", .a = &value};
+    return gy_dml_lower_call(in, &show, NULL, 0);
+}
+
 static gy_status lower_statement(gy_dml_lowering *in, const gy_dml_node *node)
 {
     switch (node->kind) {
@@ -289,7 +320,7 @@ static gy_status lower_statement(gy_dml_lowering *in, const gy_dml_node *node)
     case GY_DML_ADD:
         return accumulate(in, node);
     case GY_DML_RUN:
-        return gy_dml_lower_call(in, node->a, NULL, 0);
+        return lower_run(in, node);
     case GY_DML_IF:
         return lower_if(in, node);
     case GY_DML_WHILE:
@@ -344,6 +375,11 @@ static gy_status lower_function(gy_dml_lowering *in)
     gy_dml_function *function = in->function;
     const gy_dml_node *node = function->node;
     if (node == NULL) {
+        const gy_dml_function *before = in->script->statements;
+        for (size_t i = 0; before != function && i < before->name_count; i++) {
+            GY_TRY(add_name(in, before->names[i]));
+            function->parameter_count++;
+        }
         GY_TRY(add_names(in, function->unit->program.statements));
         in->top = (int)function->name_count;
         function->slot_count = in->top;
@@ -376,16 +412,27 @@ static gy_status lower_function(gy_dml_lowering *in)
 
 gy_status gy_dml_lower(gy_dml_script *script, gy_dml_function *function)
 {
+    const size_t begin = script->wanted_count;
+    gy_status status = GY_OK;
     GY_TRY(GY_GROW("dml.wanted", script->wanted, script->wanted_capacity,
                    script->wanted_count + 1));
+    if (function->is_lowered) {
+        return GY_OK;
+    }
     script->wanted[script->wanted_count++] = function;
-    while (script->lowered_count < script->wanted_count) {
+    while (script->lowered_count < script->wanted_count && status == GY_OK) {
         gy_dml_function *next = script->wanted[script->lowered_count++];
         gy_dml_lowering in = {.script = script, .function = next};
         if (!next->is_lowered) {
             next->is_lowered = true;
-            GY_TRY(lower_function(&in));
+            status = lower_function(&in);
         }
     }
-    return GY_OK;
+    if (status != GY_OK) { /* none of them is to be called by what comes later */
+        for (size_t i = begin; i < script->wanted_count; i++) {
+            gy_dml_function_empty(script->wanted[i]);
+        }
+        script->wanted_count = script->lowered_count = begin;
+    }
+    return status;
 }

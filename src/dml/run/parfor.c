@@ -8,6 +8,7 @@
  * zero in each piece; with check=0 a piece keeps what its iterations wrote.
  */
 #include "dml/run/parfor_priv.h"
+#include "dml/run/profile_priv.h"
 
 #include <string.h>
 
@@ -22,6 +23,7 @@ typedef struct piece {
     bool is_done; /* guarded by the spread's lock; what follows is its thread's until then */
     gy_status status;
     gy_text printed;
+    gy_dml_profile profile;
     failure *failure;     /* NULL: there was no memory for it */
     gy_dml_value *values; /* (written) of sums and merged variables */
 } piece;
@@ -142,6 +144,7 @@ static void run_piece(spread *of, int64_t index)
                             .state = parent->state,
                             .report = &report,
                             .call_depth = parent->call_depth,
+                            .profile = parent->profile != NULL ? &out->profile : NULL,
                             .may_spread = of->may_spread};
     worker.state.print = print_to_text;
     worker.state.print_arg = &out->printed;
@@ -200,6 +203,10 @@ static void take_piece(spread *of, piece *from)
         } else if (of->status != GY_OK) {
             gy_error_take(&of->failure.error, of->status);
         }
+    }
+    if (of->call->worker->profile != NULL) {
+        gy_dml_profile_add(of->call->worker->profile, &from->profile);
+        gy_dml_profile_fini(&from->profile);
     }
     gy_free(from->failure);
     gy_text_free(&from->printed);

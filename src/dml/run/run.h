@@ -24,6 +24,7 @@ typedef struct gy_dml_script_options {
     int arg_count, named_count;
     void (*print)(void *arg, const char *text, size_t size); /* NULL: nothing is printed */
     void *print_arg;
+    bool has_statistics; /* count and time instructions */
     const char *library; /* folders of functions, as GYRE_DML_PATH; NULL: none */
 } gy_dml_script_options;
 
@@ -41,6 +42,15 @@ GY_MUST_CHECK gy_status gy_dml_script_set(gy_dml_script *script, const char *nam
                                           gy_dml_value value);
 /** Run it from its first statement. @threads one at a time */
 GY_MUST_CHECK gy_status gy_dml_script_run(gy_dml_script *script);
+/** Run statements that are typed one after the other at a terminal, with the variables and
+ * functions of those before; an expression alone is printed. After a failure the next input
+ * goes on with what is there. @threads one at a time */
+GY_MUST_CHECK gy_status gy_dml_script_input(gy_dml_script *script, const char *text);
+/** Whether the last input failed as its text ended too early. */
+bool gy_dml_script_is_cut(const gy_dml_script *script);
+/** What a script with statistics cost, in lines: times, memory, the `most` costliest
+ * instructions. */
+void gy_dml_script_statistics(const gy_dml_script *script, int most, gy_text *text);
 /** A variable after the run; the script's hold. GY_NOTFOUND. */
 GY_MUST_CHECK gy_status gy_dml_script_get(gy_dml_script *script, const char *name,
                                           const gy_dml_value **value);

@@ -51,6 +51,7 @@ struct gy_dml_function {
     const gy_dml_node *node; /* NULL: the script's own statements */
     gy_dml_unit *unit;
     bool is_lowered;
+    int index; /* in script->functions */
     gy_dml_instruction *code;
     size_t code_count, code_capacity;
     int32_t *operands;
@@ -59,8 +60,8 @@ struct gy_dml_function {
     size_t constant_count, constant_capacity;
     const char **names; /* of the slots that are variables: parameters first */
     size_t name_count, name_capacity;
-    int slot_count; /* variables and what lies between operations */
-    int parameter_count;
+    int slot_count;      /* variables and what lies between operations */
+    int parameter_count; /* variables that may have values before it begins; of an input, too */
     int32_t results[GY_DML_RESULTS_MAX * 4]; /* slots */
     int result_count;
     gy_dml_function **callees; /* what it calls; each lowered before this one runs */
@@ -84,7 +85,19 @@ struct gy_dml_unit {
     size_t function_count, function_capacity;
     gy_dml_import *imports;
     size_t import_count, import_capacity;
+    bool is_input; /* it has what earlier inputs have */
 };
+
+typedef struct gy_dml_profile_row {
+    int64_t count, time_ns;
+} gy_dml_profile_row;
+
+/** Counts of instructions by what they do: see profile.c. */
+typedef struct gy_dml_profile {
+    gy_dml_profile_row *rows; /* (capacity) */
+    size_t capacity;
+    bool is_cut; /* there was no memory for a row */
+} gy_dml_profile;
 
 /** Who runs instructions: the script itself, or one piece of a parfor's iterations. */
 typedef struct gy_dml_worker {
@@ -94,25 +107,33 @@ typedef struct gy_dml_worker {
     gy_dml_value *stack;
     size_t stack_count, stack_capacity;
     int call_depth;
-    bool may_spread; /* a parfor that it meets goes to other threads, too */
+    gy_dml_profile *profile; /* NULL: without statistics */
+    bool may_spread;         /* a parfor that it meets goes to other threads, too */
 } gy_dml_worker;
 
 struct gy_dml_script {
     gy_dml_script_options options;
     gy_dml_report report;
     gy_dml_worker main;
-    bool is_terminal;  /* statements come one by one: every variable may be read later */
+    bool is_terminal; /* statements come one by one: every variable may be read later */
+    gy_dml_profile profile;
+    int64_t compile_ns, total_ns;
     gy_engine *engine; /* made by the first parfor */
     gy_mutex lock;     /* of all below while a script runs: eval may load and lower */
     gy_dml_unit **units;
     size_t unit_count, unit_capacity;
-    gy_dml_function **functions; /* the first one is the script itself */
+    size_t input_count;
+    gy_dml_function *statements; /* the script itself, or its last input */
+    gy_dml_function **functions;
     size_t function_count, function_capacity;
     size_t lowered_count; /* of `wanted`: those before it are lowered */
     gy_dml_function **wanted;
     size_t wanted_count, wanted_capacity;
 };
 
+/** What is typed at a terminal as a unit; gives its statements as a function. */
+gy_status gy_dml_unit_input(gy_dml_script *script, const char *text,
+                            gy_dml_function **statements);
 /** Load a file once. `from` names the unit and place that ask for it; NULL: the script itself.
  */
 gy_status gy_dml_unit_load(gy_dml_script *script, const char *path, const char *text,
@@ -127,6 +148,8 @@ gy_dml_function *gy_dml_unit_find(const gy_dml_unit *unit, const char *name);
  * none. */
 gy_status gy_dml_function_find(gy_dml_script *script, gy_dml_unit *unit, const char *name,
                                gy_dml_function **function);
+/** As before it was lowered. */
+void gy_dml_function_empty(gy_dml_function *function);
 void gy_dml_function_free(gy_dml_function *function);
 
 /** Have `function` and all that it calls lowered. */

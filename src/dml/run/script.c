@@ -1,4 +1,5 @@
 /* Scripts: opened, run, asked for what they left, closed; functions that are called by name. */
+#include "dml/run/profile_priv.h"
 #include "dml/run/run_priv.h"
 
 #include <string.h>
@@ -38,6 +39,7 @@ gy_status gy_dml_script_open(const gy_dml_script_options *options, gy_dml_script
     made->main.script = made;
     made->main.report = &made->report;
     made->main.may_spread = true;
+    made->main.profile = options->has_statistics ? &made->profile : NULL;
     made->main.state = (gy_dml_state){
         .print = options->print != NULL ? options->print : print_nothing,
         .print_arg = options->print_arg,
@@ -45,17 +47,18 @@ gy_status gy_dml_script_open(const gy_dml_script_options *options, gy_dml_script
         .call = gy_dml_eval,
         .begun_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
     gy_status status = gy_dml_unit_load(made, options->path, options->text, &unit);
-    status = status == GY_OK ? gy_dml_lower(made, made->functions[0]) : status;
+    status = status == GY_OK ? gy_dml_lower(made, made->statements) : status;
     if (status == GY_OK) {
         size_t base = 0;
-        status = gy_dml_stack_push(&made->main, (size_t)made->functions[0]->slot_count, &base);
+        status = gy_dml_stack_push(&made->main, (size_t)made->statements->slot_count, &base);
     }
+    made->compile_ns = made->total_ns = gy_dml_profile_now() - made->main.state.begun_ns;
     return report(made, status);
 }
 
 static int variable(const gy_dml_script *script, const char *name)
 {
-    const gy_dml_function *main = script->function_count > 0 ? script->functions[0] : NULL;
+    const gy_dml_function *main = script->statements;
     for (size_t i = 0; main != NULL && i < main->name_count; i++) {
         if (strcmp(main->names[i], name) == 0) {
             return (int)i;
@@ -77,10 +80,45 @@ gy_status gy_dml_script_set(gy_dml_script *script, const char *name, gy_dml_valu
 
 gy_status gy_dml_script_run(gy_dml_script *script)
 {
-    const gy_status status = gy_dml_execute(&script->main, script->functions[0], 0);
+    const int64_t begun_ns = gy_dml_profile_now();
+    const gy_status status = gy_dml_execute(&script->main, script->statements, 0);
+    script->total_ns += gy_dml_profile_now() - begun_ns;
     gy_engine_free(script->engine); /* by the thread that made it */
     script->engine = NULL;
     return report(script, status);
+}
+
+/* The variables keep their slots, further ones come behind them. */
+static gy_status take_over(gy_dml_script *script, gy_dml_function *statements)
+{
+    size_t base = 0;
+    gy_dml_stack_pop(&script->main, script->statements->name_count);
+    GY_TRY(gy_dml_stack_push(
+        &script->main, (size_t)statements->slot_count - script->statements->name_count, &base));
+    script->statements = statements;
+    script->main.call_depth = 0;
+    return GY_OK;
+}
+
+gy_status gy_dml_script_input(gy_dml_script *script, const char *text)
+{
+    gy_dml_function *statements = NULL;
+    script->report = (gy_dml_report){.status = GY_OK};
+    script->is_terminal = true;
+    gy_status status = gy_dml_unit_input(script, text, &statements);
+    status = status == GY_OK ? gy_dml_lower(script, statements) : status;
+    status = status == GY_OK ? take_over(script, statements) : status;
+    return status == GY_OK ? gy_dml_script_run(script) : report(script, status);
+}
+
+void gy_dml_script_statistics(const gy_dml_script *script, int most, gy_text *text)
+{
+    gy_dml_profile_text(script, most, text);
+}
+
+bool gy_dml_script_is_cut(const gy_dml_script *script)
+{
+    return script->report.is_cut;
 }
 
 gy_status gy_dml_script_get(gy_dml_script *script, const char *name, const gy_dml_value **value)
@@ -113,6 +151,7 @@ void gy_dml_script_close(gy_dml_script *script)
     gy_free(script->functions);
     gy_free(script->units);
     gy_free(script->wanted);
+    gy_dml_profile_fini(&script->profile);
     gy_free(script->main.stack);
     gy_free(script->main.state.folder);
     gy_mutex_fini(&script->lock);

@@ -98,8 +98,12 @@ static gy_status add_function(gy_dml_script *script, gy_dml_unit *unit, const gy
     made->name = node != NULL ? node->text : "";
     made->node = node;
     made->unit = unit;
+    made->index = (int)script->function_count;
     script->functions[script->function_count++] = made;
     unit->functions[unit->function_count++] = made;
+    if (node == NULL) {
+        script->statements = made;
+    }
     return GY_OK;
 }
 
@@ -147,19 +151,10 @@ static gy_status fill_unit(gy_dml_script *script, gy_dml_unit *unit, bool is_scr
     return take_imports(script, unit);
 }
 
-gy_status gy_dml_unit_load(gy_dml_script *script, const char *path, const char *text,
-                           gy_dml_unit **unit)
+/* A unit of a text, or of a file's; the script owns it once it is filled. */
+static gy_status new_unit(const char *path, const char *text, gy_dml_report *report,
+                          gy_dml_unit **unit)
 {
-    for (size_t i = 0; i < script->unit_count; i++) {
-        if (strcmp(script->units[i]->path, path) == 0) {
-            *unit = script->units[i];
-            return GY_OK;
-        }
-    }
-    if (script->unit_count >= GY_DML_UNITS_MAX) {
-        return gy_fail(GY_LIMIT, "a script of more than %d files", GY_DML_UNITS_MAX);
-    }
-    GY_TRY(GY_GROW("dml.units", script->units, script->unit_capacity, script->unit_count + 1));
     gy_dml_unit *made = gy_alloc_zero("dml.unit", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
@@ -176,12 +171,48 @@ gy_status gy_dml_unit_load(gy_dml_script *script, const char *path, const char *
         gy_dml_unit_free(made);
         return status != GY_OK ? status : GY_NOMEM;
     }
-    made->source = (gy_dml_source){
-        .path = made->path, .text = made->text, .size = size, .report = &script->report};
-    script->units[script->unit_count++] =
-        made; /* before it is parsed: files may source each other */
+    made->source =
+        (gy_dml_source){.path = made->path, .text = made->text, .size = size, .report = report};
     *unit = made;
-    return fill_unit(script, made, script->unit_count == 1);
+    return GY_OK;
+}
+
+gy_status gy_dml_unit_load(gy_dml_script *script, const char *path, const char *text,
+                           gy_dml_unit **unit)
+{
+    for (size_t i = 0; i < script->unit_count; i++) {
+        if (strcmp(script->units[i]->path, path) == 0) {
+            *unit = script->units[i];
+            return GY_OK;
+        }
+    }
+    if (script->unit_count - script->input_count >= GY_DML_UNITS_MAX) {
+        return gy_fail(GY_LIMIT, "a script of more than %d files", GY_DML_UNITS_MAX);
+    }
+    GY_TRY(GY_GROW("dml.units", script->units, script->unit_capacity, script->unit_count + 1));
+    GY_TRY(new_unit(path, text, &script->report, unit));
+    /* before it is parsed: files may source each other */
+    script->units[script->unit_count++] = *unit;
+    return fill_unit(script, *unit, script->unit_count == 1);
+}
+
+gy_status gy_dml_unit_input(gy_dml_script *script, const char *text,
+                            gy_dml_function **statements)
+{
+    char path[32];
+    gy_dml_unit *unit = NULL;
+    gy_dml_function *before = script->statements;
+    gy_print(path, sizeof(path), "input %zu", script->input_count + 1);
+    GY_TRY(GY_GROW("dml.units", script->units, script->unit_capacity, script->unit_count + 1));
+    GY_TRY(new_unit(path, text, &script->report, &unit));
+    unit->is_input = true;
+    unit->source.is_input = true;
+    script->units[script->unit_count++] = unit;
+    script->input_count++;
+    const gy_status status = fill_unit(script, unit, true);
+    *statements = script->statements;
+    script->statements = before; /* until it is lowered */
+    return status;
 }
 
 /* The first of "A:B:C" that has the file. */
@@ -237,41 +268,64 @@ static gy_status find_library_function(gy_dml_script *script, const char *name,
     return GY_OK;
 }
 
+/* The function f, or ns::f of an import, in one unit. */
+static gy_dml_function *find_in_unit(const gy_dml_unit *unit, const char *name)
+{
+    const char *colons = strstr(name, "::");
+    gy_dml_function *function = NULL;
+    if (colons == NULL) {
+        return name[0] != '\0' ? gy_dml_unit_find(unit, name) : NULL;
+    }
+    const size_t size = (size_t)(colons - name);
+    for (size_t i = 0; i < unit->import_count; i++) {
+        if (strlen(unit->imports[i].name) == size &&
+            memcmp(unit->imports[i].name, name, size) == 0) {
+            function = gy_dml_unit_find(unit->imports[i].unit, colons + 2);
+        }
+    }
+    return function;
+}
+
 gy_status gy_dml_function_find(gy_dml_script *script, gy_dml_unit *unit, const char *name,
                                gy_dml_function **function)
 {
-    *function = NULL;
-    const char *colons = strstr(name, "::");
-    if (colons != NULL) {
-        const size_t size = (size_t)(colons - name);
-        for (size_t i = 0; i < unit->import_count; i++) {
-            if (strlen(unit->imports[i].name) == size &&
-                memcmp(unit->imports[i].name, name, size) == 0) {
-                *function = gy_dml_unit_find(unit->imports[i].unit, colons + 2);
-            }
+    *function = unit->is_input ? NULL : find_in_unit(unit, name);
+    for (size_t i = script->unit_count; unit->is_input && i > 0 && *function == NULL; i--) {
+        if (script->units[i - 1]->is_input) { /* the newest of a name */
+            *function = find_in_unit(script->units[i - 1], name);
         }
+    }
+    if (strstr(name, "::") != NULL) {
         return GY_OK;
     }
-    *function = name[0] != '\0' ? gy_dml_unit_find(unit, name) : NULL;
     if (*function == NULL && gy_dml_builtin_find(name) == NULL) {
         return find_library_function(script, name, function);
     }
     return GY_OK;
 }
 
-void gy_dml_function_free(gy_dml_function *function)
+void gy_dml_function_empty(gy_dml_function *function)
 {
     for (size_t i = 0; i < function->constant_count; i++) {
         gy_dml_drop(&function->constants[i]);
     }
-    gy_free(function->constants);
-    gy_free(function->code);
     for (size_t i = 0; i < function->parfor_count; i++) {
         gy_dml_parfor_free(function->parfors[i]);
     }
+    function->constant_count = function->code_count = function->operand_count = 0;
+    function->parfor_count = function->callee_count = function->name_count = 0;
+    function->parameter_count = function->result_count = function->slot_count = 0;
+    function->is_lowered = false;
+}
+
+void gy_dml_function_free(gy_dml_function *function)
+{
+    gy_dml_function_empty(function);
     gy_free(function->parfors);
     gy_free(function->callees);
     gy_free(function->operands);
     gy_free(function->names);
+    gy_free(function->constants);
+    gy_free(function->code);
     gy_free(function);
 }

@@ -99,6 +99,7 @@ static gy_status skip_comment(lexer *in)
         in->at++;
     }
     if (in->at >= in->source->size) {
+        in->source->report->is_cut = in->source->is_input;
         return gy_dml_refuse(in->source, begin, GY_FORMAT, "end it with */",
                              "this comment has no end");
     }
@@ -211,6 +212,7 @@ static gy_status take_string(lexer *in)
     }
     if (in->at >= in->source->size) {
         in->at = begin;
+        in->source->report->is_cut = in->source->is_input;
         return gy_dml_refuse(in->source, begin, GY_FORMAT,
                              "end it with the quote it began with", "this string has no end");
     }

@@ -33,6 +33,7 @@ gy_status gy_dml_unexpected(gy_dml_parser *p, const char *what, const char *hint
 {
     const gy_dml_token *token = gy_dml_token_now(p);
     if (token->kind == GY_DML_TOKEN_END) {
+        p->source->report->is_cut = p->source->is_input && p->source->report->status == GY_OK;
         return gy_dml_refuse(p->source, token->place, GY_FORMAT, hint,
                              "expected %s, found the end of the script", what);
     }
@@ -306,8 +307,33 @@ static gy_status several_targets(gy_dml_parser *p, gy_dml_node *node)
     return GY_OK;
 }
 
+/* Whether name, name[...] or [...] stands before an assignment, without a word of failure. */
+static bool begins_assignment(const gy_dml_parser *p)
+{
+    gy_dml_parser ahead = *p;
+    int open = 0;
+    if (gy_dml_is_name(&ahead)) {
+        ahead.at++;
+    }
+    do {
+        open += gy_dml_is_sign(&ahead, GY_DML_OPEN_INDEX) ? 1 : 0;
+        open -= gy_dml_is_sign(&ahead, GY_DML_CLOSE_INDEX) ? 1 : 0;
+        if (open == 0 && !gy_dml_is_sign(&ahead, GY_DML_CLOSE_INDEX)) {
+            break;
+        }
+        ahead.at++;
+    } while (gy_dml_token_now(&ahead)->kind != GY_DML_TOKEN_END &&
+             (open > 0 || gy_dml_is_sign(&ahead, GY_DML_OPEN_INDEX)));
+    return open != 0 || gy_dml_is_sign(&ahead, GY_DML_ASSIGN) ||
+           gy_dml_is_sign(&ahead, GY_DML_ADD_ASSIGN);
+}
+
 static gy_status assignment(gy_dml_parser *p, gy_dml_node *node)
 {
+    if (p->source->is_input && !begins_assignment(p)) {
+        node->kind = GY_DML_RUN;
+        return gy_dml_expression(p, &node->a);
+    }
     if (gy_dml_is_sign(p, GY_DML_OPEN_INDEX)) {
         return several_targets(p, node);
     }

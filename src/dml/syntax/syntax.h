@@ -24,6 +24,7 @@ enum {
 /** The first error of a script, as it is shown to its author: several lines. */
 typedef struct gy_dml_report {
     gy_status status;
+    bool is_cut; /* the text ended where more was expected */
     char text[GY_DML_REPORT_BYTES];
 } gy_dml_report;
 
@@ -33,6 +34,7 @@ typedef struct gy_dml_source {
     const char *text;
     size_t size;
     gy_dml_report *report;
+    bool is_input; /* typed at a terminal: an expression alone is a statement, too */
 } gy_dml_source;
 
 typedef enum gy_dml_token_kind {
@@ -113,7 +115,7 @@ typedef enum gy_dml_kind {
     /* statements */
     GY_DML_SET,       /* a = b; a is NAME, INDEX, or SEVERAL of them */
     GY_DML_ADD,       /* a += b */
-    GY_DML_RUN,       /* a: a call whose results are dropped */
+    GY_DML_RUN,       /* a: a call whose results are dropped; in an input any expression */
     GY_DML_IF,        /* if (a) b else c */
     GY_DML_WHILE,     /* while (a) b */
     GY_DML_FOR,       /* for (text in seq(a, b, c)) d; e: GIVEN options; c NULL: 1 or -1 */
