@@ -7,7 +7,7 @@
 
 #include "gy_test.h"
 
-enum { PAGE_BYTES = 65536 };
+enum { PAGE_BYTES = 1 << 18 };
 static char page[PAGE_BYTES];
 
 static int read_page(void **state)
