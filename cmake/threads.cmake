@@ -14,13 +14,14 @@ set(GYRE_ONE_THREAD
     doctor_diagnose_test
     flow_dag_test flow_fault_test flow_fetch_test flow_refine_test flow_lower_test flow_memo_test
     flow_override_test flow_progress_test flow_section_test flow_start_test flow_vertex_test
+    frame_frame_test frame_read_test
     graph_fuse_test graph_passes_test
     launch_launch_test
     mapreduce_coded_test mapreduce_entries_test mapreduce_fields_test mapreduce_gather_test mapreduce_hot_test
     mapreduce_input_test mapreduce_job_test mapreduce_losers_test mapreduce_merge_test mapreduce_plan_test
     mapreduce_range_test mapreduce_region_test mapreduce_rows_test mapreduce_sorter_test mapreduce_table_test
     mapreduce_task_test mapreduce_top_test
-    mapreduce_vertex_sort_test mapreduce_ways_test mapreduce_words_test
+    mapreduce_vertex_sort_test mapreduce_words_test
     ops_gradient_test ops_placement_test ops_rows_test ops_tiles_test ops_update_test ops_values_test
     plan_check_test plan_claims_test plan_cost_test plan_layout_test plan_links_file_test plan_model_test
     plan_part_test plan_picture_test plan_shared_test plan_simulate_test
@@ -30,7 +31,7 @@ set(GYRE_ONE_THREAD
     store_bundle_test store_parts_test store_file_test store_formats_test store_gzip_test store_host_file_test store_idx_test store_list_test
     store_uri_test store_writer_test store_zstd_test
     tensor_dtype_test
-    topo_topo_test
+    topo_topo_test topo_ways_test
     train_ngrams_test train_plot_test train_progress_test
     transport_guided_test transport_net_test transport_simnet_test
 )

@@ -13,6 +13,7 @@
 #include <gyre/doctor.h>
 #include <gyre/engine.h>
 #include <gyre/flow.h>
+#include <gyre/frame.h>
 #include <gyre/gpt.h>
 #include <gyre/graph.h>
 #include <gyre/info.h>

@@ -2,7 +2,7 @@
 #ifndef GY_MAPREDUCE_FIELDS_H
 #define GY_MAPREDUCE_FIELDS_H
 
-#include "mapreduce/ways.h"
+#include "topo/ways.h"
 
 enum {
     GY_FIELDS_TEXT_BYTES = 64 << 10,            /* largest text of one call */

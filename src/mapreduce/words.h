@@ -8,7 +8,7 @@
 #ifndef GY_MAPREDUCE_WORDS_H
 #define GY_MAPREDUCE_WORDS_H
 
-#include "mapreduce/ways.h"
+#include "topo/ways.h"
 
 enum {
     GY_WORDS_TEXT_BYTES = 64 << 10,             /* largest text of one call */

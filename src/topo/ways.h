@@ -2,8 +2,8 @@
  * Instruction sets for text processing 64 bytes at a time: which of them this CPU supports,
  * and which is used. Everything that is vectorised has a function for each.
  */
-#ifndef GY_MAPREDUCE_WAYS_H
-#define GY_MAPREDUCE_WAYS_H
+#ifndef GY_TOPO_WAYS_H
+#define GY_TOPO_WAYS_H
 
 #include <gyre/base.h>
 

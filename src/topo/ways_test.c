@@ -1,5 +1,5 @@
 /* Whoever asks for less than the CPU has gets it. */
-#include "mapreduce/ways.h"
+#include "topo/ways.h"
 
 #include "gy_test.h"
 

@@ -1,4 +1,4 @@
-#include "mapreduce/ways.h"
+#include "topo/ways.h"
 
 #include "base/base.h"
 #include "base/setting.h"
@@ -7,6 +7,7 @@
 
 bool gy_way_is_here(gy_way way)
 {
+    GY_ASSERT(way >= GY_WAY_PLAIN && way <= GY_WAY_COUNT);
     switch (way) {
     case GY_WAY_PLAIN:
         return true;
