@@ -317,26 +317,40 @@ static gy_value positions(gy_builder *builder, gy_value like, int64_t count, boo
 /* What exp makes 0 of, and no infinity, so that nothing becomes NaN. */
 static const double unseen = -1e30;
 
+/* (T,S), whether the position of q sees that of k; none: all are seen. */
+static gy_value seen_by(gy_builder *builder, const gy_applied *node, gy_value like)
+{
+    const int64_t queries = builder->ops->type(builder, node->inputs[0])->sizes[1];
+    const int64_t keys = builder->ops->type(builder, node->inputs[1])->sizes[1];
+    if (!node->attributes->attention.is_causal) {
+        return GY_NO_VALUE;
+    }
+    gy_value last = positions(builder, like, queries, true);
+    const double shift = queries == keys ? 0 : (double)(keys - queries);
+    last =
+        gy_build2(builder, &gy_ops_row_add, last, gy_build_scalar_like(builder, like, shift));
+    return gy_build2(builder, &gy_ops_row_less_equal, positions(builder, like, keys, false),
+                     last);
+}
+
+/* `value` (B,H,T,S) where it is seen, else `other`. */
+static gy_value where_seen(gy_builder *builder, const gy_applied *node, gy_value value,
+                           double other)
+{
+    gy_value is_seen = seen_by(builder, node, value);
+    return is_seen.node < 0 ? value
+                            : gy_build3(builder, &gy_ops_row_select, is_seen, value,
+                                        gy_build_scalar_like(builder, value, other));
+}
+
 /* (B,H,T,S), those that are not seen at `unseen`. */
 static gy_value all_scores(gy_builder *builder, const gy_applied *node, gy_value q, gy_value k)
 {
-    const gy_type type = *builder->ops->type(builder, node->inputs[0]);
-    const int64_t queries = type.sizes[1];
-    const int64_t keys = builder->ops->type(builder, node->inputs[1])->sizes[1];
-    gy_value scale =
-        gy_build_scalar_like(builder, q, scale_of(node->attributes, type.sizes[3]));
+    const int64_t width = builder->ops->type(builder, node->inputs[0])->sizes[3];
+    gy_value scale = gy_build_scalar_like(builder, q, scale_of(node->attributes, width));
     gy_value scores =
         gy_build2(builder, &gy_ops_row_mul, product(builder, q, false, k, true), scale);
-    if (!node->attributes->attention.is_causal) {
-        return scores;
-    }
-    gy_value last = positions(builder, q, queries, true);
-    const double shift = queries == keys ? 0 : (double)(keys - queries);
-    last = gy_build2(builder, &gy_ops_row_add, last, gy_build_scalar_like(builder, q, shift));
-    gy_value is_seen =
-        gy_build2(builder, &gy_ops_row_less_equal, positions(builder, q, keys, false), last);
-    return gy_build3(builder, &gy_ops_row_select, is_seen, scores,
-                     gy_build_scalar_like(builder, q, unseen));
+    return where_seen(builder, node, scores, unseen);
 }
 
 static gy_status attention_expand(gy_builder *builder, const gy_applied *node,
@@ -383,8 +397,10 @@ static gy_status slope_expand(gy_builder *builder, const gy_applied *node, gy_va
         gy_build2(builder, &gy_ops_row_sub, product(builder, dout, false, v, true), mean);
     const int64_t width = builder->ops->type(builder, q)->sizes[3];
     gy_value scale = gy_build_scalar_like(builder, q, scale_of(node->attributes, width));
-    gy_value ds = gy_build2(builder, &gy_ops_row_mul, scale,
-                            gy_build2(builder, &gy_ops_row_mul, chance, slope));
+    /* The slope of what is not seen may overflow: 0 times infinity is no number. */
+    gy_value ds =
+        where_seen(builder, node, gy_build2(builder, &gy_ops_row_mul, chance, slope), 0);
+    ds = gy_build2(builder, &gy_ops_row_mul, scale, ds);
     outputs[0] = swap_heads(builder, product(builder, ds, false, k, false));
     outputs[1] = swap_heads(builder, product(builder, ds, true, q, false));
     outputs[2] = swap_heads(builder, product(builder, chance, true, dout, false));

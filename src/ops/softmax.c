@@ -123,16 +123,16 @@ static gy_status log_softmax_gradient(gy_builder *builder, const gy_applied *nod
     return GY_OK;
 }
 
-/* x - max along `dim`, exp of it, and the sum of that. */
+/* The maximum along `dim`, x - maximum, exp of it, and the sum of that. */
 typedef struct line {
-    gy_value centred, powers, sum;
+    gy_value maximum, centred, powers, sum;
 } line;
 
 static line expand_line(gy_builder *builder, gy_value x, int dim)
 {
     line made;
-    gy_value maximum = gy_build_reduce(builder, &gy_ops_row_max, x, 1u << dim, true);
-    made.centred = gy_build2(builder, &gy_ops_row_sub, x, maximum);
+    made.maximum = gy_build_reduce(builder, &gy_ops_row_max, x, 1u << dim, true);
+    made.centred = gy_build2(builder, &gy_ops_row_sub, x, made.maximum);
     made.powers = gy_build1(builder, &gy_ops_row_exp, made.centred);
     made.sum = sum_along(builder, made.powers, dim);
     return made;
@@ -408,20 +408,24 @@ static gy_status cross_entropy_gradient(gy_builder *builder, const gy_applied *n
     return GY_OK;
 }
 
+/* The lines' sums and maxima (…,1) are small, so that of the values as large as the logits none
+ * is read twice. */
 static gy_status cross_entropy_expand(gy_builder *builder, const gy_applied *node,
                                       gy_value *outputs)
 {
     const gy_value logits = node->inputs[0];
-    const int dim = builder->ops->type(builder, logits)->rank - 1;
-    const line made = expand_line(builder, logits, dim);
+    const gy_type lines = *builder->ops->type(builder, node->inputs[1]);
+    const line made = expand_line(builder, logits, lines.rank);
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = dim;
+    attributes.axis.dim = lines.rank;
     gy_value truth = gy_build(builder, &gy_ops_row_pick, &attributes,
-                              (gy_value[]){made.centred, node->inputs[1]}, 2);
-    gy_value sum = gy_build_reduce(builder, &gy_ops_row_sum, made.powers, 1u << dim, false);
+                              (gy_value[]){logits, node->inputs[1]}, 2);
+    gy_value maximum = gy_build_reshape(builder, made.maximum, lines.sizes, lines.rank);
+    gy_value sum = gy_build_reshape(builder, made.sum, lines.sizes, lines.rank);
     gy_value loss =
-        gy_build2(builder, &gy_ops_row_sub, gy_build1(builder, &gy_ops_row_log, sum), truth);
+        gy_build2(builder, &gy_ops_row_sub, gy_build1(builder, &gy_ops_row_log, sum),
+                  gy_build2(builder, &gy_ops_row_sub, truth, maximum));
     outputs[0] = over_rows(builder, gy_build1(builder, &gy_ops_row_sum, loss), logits);
     return GY_OK;
 }

@@ -559,6 +559,33 @@ static void fused_runs_its_steps(void **state)
     gy_free(outputs[1].data);
 }
 
+/* Of what a causal row does not see, the slope overflows: 0 times it is not in the sum. */
+static void unseen_slopes_are_in_no_sum(void **state)
+{
+    (void)state;
+    gy_attributes attributes = zero();
+    attributes.attention.is_causal = true;
+    const gy_value ones = leaf(GY_F64, SIZES(1, 2, 1, 1), NUMBERS(1, 1));
+    const gy_value v = leaf(GY_F64, SIZES(1, 2, 1, 1), NUMBERS(1, 1e200));
+    const gy_value dout = leaf(GY_F64, SIZES(1, 2, 1, 1), NUMBERS(1e200, 1));
+    const gy_value out = gy_build(&eager.builder, &gy_ops_row_attention, &attributes,
+                                  (gy_value[]){ones, ones, v}, 3);
+    const gy_value inputs[] = {ones, ones, v, out, {out.node, 1}, dout};
+    const gy_applied applied = {.attributes = &attributes, .inputs = inputs, .input_count = 6};
+    gy_value plain =
+        gy_build(&eager.builder, &gy_ops_row_attention_gradient, &attributes, inputs, 6);
+    gy_value expanded[3];
+    assert_ok(gy_ops_row_attention_gradient.expand(&eager.builder, &applied, expanded));
+    for (int k = 0; k < 3; k++) {
+        double wanted[2];
+        for (int i = 0; i < 2; i++) {
+            wanted[i] = ops_eager_get(&eager, (gy_value){plain.node, k}, i);
+            assert_true(isfinite(wanted[i]));
+        }
+        expect_values(expanded[k], 2, wanted);
+    }
+}
+
 static void take_shard_takes_its_part(void **state)
 {
     (void)state;
@@ -601,6 +628,7 @@ int main(void)
         EAGER(pools_by_hand),
         EAGER(softmax_and_cross_entropy_by_hand),
         EAGER(attention_by_hand),
+        EAGER(unseen_slopes_are_in_no_sum),
         EAGER(norms_by_hand),
         EAGER(reductions_by_hand),
         EAGER(integers_wrap_and_division_cuts),
