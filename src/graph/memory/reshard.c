@@ -87,9 +87,14 @@ bool gy_memory_is_gather(const gy_graph *graph, int32_t index)
 
 /* ---- who uses what ---- */
 
+/* Sizes are those of the rank with the largest parts, so that all ranks decide alike. */
 static void find_gathered(resharder *r)
 {
     const gy_graph *in = r->pass.in;
+    gy_mesh last = in->mesh;
+    for (int axis = 0; axis < last.axes; axis++) {
+        last.coordinates[axis] = last.sizes[axis] - 1;
+    }
     for (int32_t i = 0; i < in->node_count; i++) {
         const gy_graph_node *node = &in->nodes[i];
         r->leaf[i] = r->open[i] = -1;
@@ -101,7 +106,7 @@ static void find_gathered(resharder *r)
         if (r->leaf[i] >= 0) {
             GY_ASSERT(r->leaf[i] < i && node->output_count == 1);
             size_t *bytes = &r->bytes[r->leaf[i]];
-            *bytes = GY_MAX(*bytes, gy_local_bytes(&in->mesh, &node->types[0]));
+            *bytes = GY_MAX(*bytes, gy_local_bytes(&last, &node->types[0]));
         }
     }
     for (int32_t i = 0; i < in->node_count; i++) {
