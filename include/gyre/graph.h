@@ -391,17 +391,25 @@ GY_API gy_comm *gy_mesh_comm(const gy_mesh *mesh);
 GY_API gy_comm *gy_mesh_axis_comm(const gy_mesh *mesh, int axis);
 
 /**
- * Pins how sessions keep a parameter along the axis of that name: Shard each rank its part,
- * Partial (sum) each rank a summand, which must begin with zeros. A session whose mesh
- * has no such axis, or one rank along it, keeps the parameter whole there. What reads or
- * assigns the parameter gets the exchanges that this needs. Called before the first session of
- * the graph; a second call for the axis replaces the first. Several axes cut different
- * dimensions.
- * @return GY_OK; the graph's failure; GY_ARG no parameter, no such axis, a dimension that it
- *         has not or that another axis cuts, a Partial that is no sum of zeros
+ * Pins where a value lives along the axis of that name.
+ *
+ * A parameter is kept so by sessions: Shard each rank its part, Partial (sum) each rank a
+ * summand, which must begin with zeros. What reads or assigns it gets the exchanges that this
+ * needs.
+ *
+ * The first value of any other node is brought there right behind the node, and its users read
+ * it from there; so tokens stay cut between the products of a layer, say. Gradients are values
+ * of their own, with their own pins.
+ *
+ * A mesh that has no such axis, or one rank along it, knows no pin. Called before the first
+ * session of the graph; a second call for the axis replaces the first. Several axes cut
+ * different dimensions. What no placement can do fails where the graph is first compiled:
+ * GY_ARG names the node, the axis and what it could be.
+ * @return GY_OK; the graph's failure; GY_ARG no such axis, a dimension that it has not or that
+ *         another axis cuts, a parameter's Partial that is no sum of zeros, an assignment, a
+ *         further value of a node
  */
-GY_API GY_MUST_CHECK gy_status gy_pin(gy_node parameter, const char *axis,
-                                      gy_placement placement);
+GY_API GY_MUST_CHECK gy_status gy_pin(gy_node pinned, const char *axis, gy_placement placement);
 
 /* ---- sessions ---- */
 

@@ -32,7 +32,8 @@ typedef struct gy_graph_node {
     gy_type *types;         /* of the outputs */
     const char *name;       /* "matmul_12", or the caller's; kept by passes */
     const gy_init *init;    /* of a parameter */
-    /* Of a parameter: how the session keeps it along axes of each kind; zero: whole. */
+    /* In the user's graph: how a parameter is kept by the session along axes of each kind,
+       zero: whole; how output 0 of another node is kept for its users, where it is pinned. */
     gy_placement pins[GY_AXIS_KINDS];
     uint8_t pinned_kinds; /* bits of the kinds that gy_pin was called for */
     int32_t input_count, output_count;
@@ -48,9 +49,11 @@ struct gy_mesh {
     int coordinates[GY_MESH_MAX]; /* of this rank */
     gy_links links[GY_MESH_MAX];  /* what placement reckons with; zero: one host's. On all
                                      ranks alike */
-    gy_comm *comms[GY_MESH_MAX];  /* of this rank's line along each axis; NULL: it is alone
-                                     there */
-    gy_comm *whole;               /* of all ranks, borrowed; NULL: this process alone */
+    double byte_s; /* what placement adds for a byte that a rank holds, in seconds; on all ranks
+                      alike */
+    gy_comm *comms[GY_MESH_MAX]; /* of this rank's line along each axis; NULL: it is alone
+                                    there */
+    gy_comm *whole;              /* of all ranks, borrowed; NULL: this process alone */
 };
 
 /** All ranks of `comm` (NULL: this process alone) along one data axis. */
@@ -171,6 +174,8 @@ gy_status gy_rewrite_constants(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
 /** Rows with an expansion that no signature lets run on its sharded inputs. */
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
+/** Nodes that are marked, [node], give way to their expansions; each has one. */
+gy_status gy_expand_nodes(const gy_graph *in, const bool *is_marked, gy_graph **out);
 /** A placement for every value, collectives where they change. */
 gy_status gy_place(const gy_graph *in, gy_graph **out);
 /** Parameters that are cut along the data axis: gathered before each group of users and dropped
@@ -293,6 +298,14 @@ GY_MUST_CHECK gy_status gy_session_footprint(gy_session *session, const gy_mesh 
                                              const gy_planned_run *runs, int run_count,
                                              gy_footprint *footprint);
 uint64_t gy_footprint_bytes(const gy_footprint *footprint);
+
+/**
+ * From now on placement adds so many seconds for a byte that a rank holds, so that programs
+ * take less memory and more time. On all ranks alike, before gy_session_decide and the first
+ * run; 0, as at first: time alone counts. @threads owner
+ */
+void gy_session_price_memory(gy_session *session, double byte_s);
+double gy_session_memory_price(const gy_session *session);
 
 /**
  * The parameter's tensor if a run or gy_session_parameter has made it, else NULL: then it has

@@ -13,6 +13,7 @@
 
 /* Rows that gradients, passes and the compiler make: no user asks for them by name. */
 static const char *const inner[] = {"identity",
+                                    "pin",
                                     "assign",
                                     "conv2d_input_gradient",
                                     "conv2d_filter_gradient",

@@ -182,34 +182,45 @@ gy_status gy_session_scatter(gy_session *session, const char *name, gy_tensor *w
     return status;
 }
 
-gy_status gy_pin(gy_node parameter, const char *axis, gy_placement placement)
+/* May the node's value be kept so, whatever the axis? */
+static gy_status check_pin(const gy_graph_node *node, int output, gy_placement placement)
 {
-    GY_ASSERT(axis != NULL);
-    GY_TRY(gy_graph_status(parameter.graph));
-    gy_graph_node *node = &parameter.graph->nodes[parameter.index];
-    gy_axis_kind kind = GY_AXIS_DATA;
-    if (node->op != &gy_ops_row_parameter) {
-        return gy_fail(GY_ARG, "pin of %s: it is no parameter", node->name);
+    GY_ASSERT(node->output_count >= 1);
+    char text[160];
+    if ((node->op->flags & GY_OP_EFFECT) != 0) {
+        return gy_fail(GY_ARG, "pin of %s: it is an effect, pin the parameter", node->name);
     }
-    GY_TRY(gy_mesh_kind_parse(axis, &kind));
-    if (placement.kind == GY_SHARD) {
-        if (placement.dim >= node->types[0].rank || placement.bounds != GY_BOUNDS_EVEN) {
-            char text[160];
-            return gy_fail(GY_ARG, "pin of %s, %s: cannot cut dimension %d", node->name,
-                           gy_type_text(&node->types[0], text), placement.dim);
-        }
-        for (int other = 0; other < GY_AXIS_KINDS; other++) {
-            if (other != (int)kind && node->pins[other].kind == GY_SHARD &&
-                node->pins[other].dim == placement.dim) {
-                return gy_fail(GY_ARG, "pin of %s: two axes cut dimension %d", node->name,
-                               placement.dim);
-            }
-        }
+    if (output != 0) {
+        return gy_fail(GY_ARG, "pin of %s: its value %d, expected the first one", node->name,
+                       output);
     }
-    if (placement.kind == GY_PARTIAL &&
+    if (placement.kind == GY_SHARD &&
+        (placement.dim >= node->types[0].rank || placement.bounds != GY_BOUNDS_EVEN)) {
+        return gy_fail(GY_ARG, "pin of %s, %s: cannot cut dimension %d", node->name,
+                       gy_type_text(&node->types[0], text), placement.dim);
+    }
+    if (placement.kind == GY_PARTIAL && node->op == &gy_ops_row_parameter &&
         (placement.reduction != GY_SUM || node->init->kind != GY_INIT_ZEROS)) {
         return gy_fail(GY_ARG, "pin of %s: a Partial is a sum that begins with zeros",
                        node->name);
+    }
+    return GY_OK;
+}
+
+gy_status gy_pin(gy_node pinned, const char *axis, gy_placement placement)
+{
+    GY_ASSERT(axis != NULL);
+    GY_TRY(gy_graph_status(pinned.graph));
+    gy_graph_node *node = &pinned.graph->nodes[pinned.index];
+    gy_axis_kind kind = GY_AXIS_DATA;
+    GY_TRY(gy_mesh_kind_parse(axis, &kind));
+    GY_TRY(check_pin(node, pinned.output, placement));
+    for (int other = 0; placement.kind == GY_SHARD && other < GY_AXIS_KINDS; other++) {
+        if (other != (int)kind && node->pins[other].kind == GY_SHARD &&
+            node->pins[other].dim == placement.dim) {
+            return gy_fail(GY_ARG, "pin of %s: two axes cut dimension %d", node->name,
+                           placement.dim);
+        }
     }
     GY_ASSERT(kind < GY_AXIS_KINDS);
     node->pins[kind] = placement;
@@ -277,6 +288,23 @@ static void keep_placements(const gy_session *session, const gy_graph *placed)
     }
 }
 
+/* What an earlier program decided for them is forgotten. */
+static void forget_decided(const gy_session *session)
+{
+    gy_graph *graph = session->graph;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const bool is_parameter = graph->nodes[i].op == &gy_ops_row_parameter;
+        const uint8_t axes = is_parameter ? free_axes(session, i) : 0;
+        for (int axis = 0; axis < session->mesh.axes; axis++) {
+            if ((axes >> axis & 1) != 0) {
+                GY_ASSERT(session->mesh.kinds[axis] < GY_AXIS_KINDS);
+                graph->nodes[i].pins[session->mesh.kinds[axis]] =
+                    (gy_placement){.kind = GY_REPLICATE};
+            }
+        }
+    }
+}
+
 /* Is there an axis along which a program may decide? */
 static bool has_free_axis(const gy_mesh *mesh)
 {
@@ -287,6 +315,19 @@ static bool has_free_axis(const gy_mesh *mesh)
         }
     }
     return false;
+}
+
+void gy_session_price_memory(gy_session *session, double byte_s)
+{
+    GY_ASSERT(byte_s >= 0);
+    GY_ASSERT(session->program_count == 0);
+    session->mesh.byte_s = byte_s;
+}
+
+double gy_session_memory_price(const gy_session *session)
+{
+    GY_ASSERT(session->mesh.byte_s >= 0);
+    return session->mesh.byte_s;
 }
 
 gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *fetches,
@@ -304,6 +345,7 @@ gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *f
     gy_status status = values == NULL ? GY_NOMEM : GY_OK;
     status = status >= 0 ? gy_session_fetches(session, fetches, fetch_count, values) : status;
     if (status >= 0) {
+        forget_decided(session);
         status = gy_bind(session->graph, &session->mesh, batch, values, fetch_count, &bound);
     }
     uint8_t all = 0;

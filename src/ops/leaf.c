@@ -1,4 +1,5 @@
-/* Rows without arithmetic: what is fed or constant, what changes a variable, and identity. */
+/* Rows without arithmetic: what is fed or constant, what changes a variable, identity and pins.
+ */
 #include "ops/ops_priv.h"
 
 static gy_status shape_infer(const gy_attributes *attributes, const gy_type *inputs,
@@ -178,6 +179,28 @@ const gy_op gy_ops_row_identity = {
     .flags = GY_OP_LINEAR,
     .infer = identity_infer,
     .cost = gy_cost_move,
+    .gradient = identity_gradient,
+    .placements = gy_placements_linear,
+    .reference = gy_reference_copy,
+    GY_SAMPLES(identity_samples),
+};
+
+static void pin_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                     const gy_type *outputs, gy_cost *cost)
+{
+    (void)attributes;
+    (void)inputs;
+    (void)input_count;
+    (void)outputs;
+    *cost = (gy_cost){.flops = 0}; /* it never runs */
+}
+
+const gy_op gy_ops_row_pin = {
+    .name = "pin",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = identity_infer,
+    .cost = pin_cost,
     .gradient = identity_gradient,
     .placements = gy_placements_linear,
     .reference = gy_reference_copy,

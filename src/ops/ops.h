@@ -101,6 +101,10 @@ typedef union gy_attributes {
         gy_placement from, to;
     } move; /* collectives that change a placement */
     struct {
+        uint8_t axes; /* bits of the mesh's axes */
+        gy_placement to[GY_MESH_MAX];
+    } pin; /* where a value is kept along those axes */
+    struct {
         gy_format format;
     } reorder;
     unsigned char bytes[120];

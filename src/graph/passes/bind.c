@@ -59,6 +59,26 @@ static bool is_batched(const gy_graph *out, const gy_type *type)
     return gy_mesh_row_ranks(&out->mesh) > 1 && type->rank > 0 && type->sizes[0] < 0;
 }
 
+/* A value that gy_pin keeps somewhere is followed by a node that says so to the placement: its
+ * users, fetches too, read that. Along an axis of one rank there is nothing to say. */
+static void bind_pins(gy_pass *pass, int32_t index, gy_value value)
+{
+    GY_ASSERT(index >= 0 && index < pass->in->node_count);
+    const gy_graph_node *node = &pass->in->nodes[index];
+    const gy_mesh *mesh = &pass->out->mesh;
+    gy_attributes attributes = {.bytes = {0}};
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->sizes[axis] > 1 && (node->pinned_kinds >> mesh->kinds[axis] & 1) != 0) {
+            attributes.pin.axes |= (uint8_t)(1u << axis);
+            attributes.pin.to[axis] = node->pins[mesh->kinds[axis]];
+        }
+    }
+    if (attributes.pin.axes != 0) {
+        value = gy_graph_apply(pass->out, &gy_ops_row_pin, &attributes, &value, 1, node->name);
+        gy_pass_set(pass, (gy_value){index, 0}, value);
+    }
+}
+
 static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
 {
     GY_ASSERT(batch > 0 && index >= 0 && index < pass->in->node_count);
@@ -91,6 +111,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     if (node->op == &gy_ops_row_input && is_batched(pass->out, &node->types[0])) {
         made->types[0].placement[gy_mesh_data_axis(&pass->out->mesh)] =
             (gy_placement){.kind = GY_SHARD, .dim = 0};
+    }
+    if (node->op != &gy_ops_row_parameter && node->pinned_kinds != 0) {
+        bind_pins(pass, index, value);
     }
 }
 

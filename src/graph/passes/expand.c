@@ -1,7 +1,7 @@
 /*
  * Rows that cannot run on parts (batch norm over a sharded batch: its statistics are of all
  * ranks), and rows that no kernel runs, are replaced by what their expansion makes, before
- * placement.
+ * placement. What placement would rather have expanded along other axes comes later.
  */
 #include "graph/graph_priv.h"
 
@@ -103,22 +103,35 @@ static gy_status expand_node(gy_pass *pass, int32_t index)
     return GY_OK;
 }
 
-gy_status gy_expand(const gy_graph *in, gy_graph **out)
+gy_status gy_expand_nodes(const gy_graph *in, const bool *is_marked, gy_graph **out)
 {
     GY_ASSERT(in->batch > 0 && !in->is_placed);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
-    bool *sharded = gy_alloc_zero("graph.expand", (size_t)in->value_count, sizeof(bool));
-    gy_status status = sharded == NULL ? GY_NOMEM : GY_OK;
+    gy_status status = GY_OK;
     for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
-        mark_node(in, i, sharded);
-        if (needs_expansion(in, &in->nodes[i], sharded)) {
+        if (is_marked[i]) {
             status = expand_node(&pass, i);
         } else {
             gy_pass_copy(&pass, i);
             status = gy_graph_status(pass.out);
         }
     }
-    gy_free(sharded);
     return gy_pass_end(&pass, status, out);
+}
+
+gy_status gy_expand(const gy_graph *in, gy_graph **out)
+{
+    GY_ASSERT(in->batch > 0 && !in->is_placed);
+    bool *sharded = gy_alloc_zero("graph.expand", (size_t)in->value_count + 1, sizeof(bool));
+    bool *marks = gy_alloc_zero("graph.expand", (size_t)in->node_count + 1, sizeof(bool));
+    gy_status status = sharded == NULL || marks == NULL ? GY_NOMEM : GY_OK;
+    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
+        mark_node(in, i, sharded);
+        marks[i] = needs_expansion(in, &in->nodes[i], sharded);
+    }
+    status = status < 0 ? status : gy_expand_nodes(in, marks, out);
+    gy_free(sharded);
+    gy_free(marks);
+    return status;
 }

@@ -15,6 +15,8 @@ static const double flops_s = 50e9, memory_bytes_s = 10e9;
 
 enum {
     OPERANDS_MAX = GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX,
+    /* nothing cut, what the row says, what its expansion does with a dimension cut */
+    SIGNATURES_MAX = 1 + GY_OP_SIGNATURES_MAX + GY_TENSOR_RANK_MAX,
     COMPARED_MAX = 128 /* choices that are compared with each other */
 };
 
@@ -23,8 +25,9 @@ typedef struct wanted {
     const gy_graph_node *node;
     int32_t index;
     int operands;
-    gy_type types[OPERANDS_MAX];                              /* inputs, then outputs */
-    gy_signature list[GY_MESH_MAX][GY_OP_SIGNATURES_MAX + 1]; /* the first: nothing is cut */
+    gy_type types[OPERANDS_MAX];                    /* inputs, then outputs */
+    gy_signature list[GY_MESH_MAX][SIGNATURES_MAX]; /* the first: nothing is cut */
+    double expanded_s[GY_MESH_MAX][SIGNATURES_MAX]; /* of an expansion's; 0: of the row's */
     int counts[GY_MESH_MAX];
 } wanted;
 
@@ -77,33 +80,94 @@ static double largest_part(const gy_mesh *mesh, const gy_type *type, const gy_sp
     return size == 0 ? 0 : (double)part / (double)size;
 }
 
-/* How much of the work falls to the busiest rank; all of it when nothing is cut. */
-static double share_of_work(const gy_placer *placer, const wanted *w, const gy_spot *spots)
+/* How much of the work falls to the busiest rank along one axis; all when nothing is cut. */
+static double share_along(const gy_mesh *mesh, const wanted *w, const gy_spot *spots, int axis)
 {
     GY_ASSERT(w->operands >= 1 && w->operands <= OPERANDS_MAX);
-    const gy_mesh *mesh = &placer->pass.in->mesh;
-    double whole = 1;
-    for (int axis = 0; axis < mesh->axes; axis++) {
-        double share = 0;
-        for (int k = 0; k < w->operands; k++) {
-            if (spots[k].along[axis].kind == GY_SHARD) {
-                share = fmax(share, largest_part(mesh, &w->types[k], &spots[k], axis));
-            }
+    double share = 0;
+    for (int k = 0; k < w->operands; k++) {
+        if (spots[k].along[axis].kind == GY_SHARD) {
+            share = fmax(share, largest_part(mesh, &w->types[k], &spots[k], axis));
         }
-        whole *= share > 0 ? share : 1;
     }
-    return whole;
+    return share > 0 ? share : 1;
 }
 
-static double work_of(const wanted *w)
+/* Of the busiest rank; `at` has the signature along each axis. Of expansions along two axes the
+ * dearer counts. */
+static double choice_cost(const gy_placer *placer, const wanted *w, const gy_spot *spots,
+                          const int *at, double work_s)
+{
+    GY_ASSERT(work_s >= 0);
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    double shares[GY_MESH_MAX], most_s = 0;
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        shares[axis] = share_along(mesh, w, spots, axis);
+    }
+    for (int axis = -1; axis < mesh->axes; axis++) { /* -1: as the row does it */
+        double cost_s = axis < 0 ? work_s : w->expanded_s[axis][at[axis]];
+        for (int other = 0; other < mesh->axes; other++) {
+            cost_s *= other == axis ? 1 : shares[other];
+        }
+        most_s = fmax(most_s, cost_s);
+    }
+    return most_s;
+}
+
+static bool has_expansion(const gy_mesh *mesh, const wanted *w, const int *at)
+{
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        GY_ASSERT(at[axis] >= 0 && at[axis] < w->counts[axis]);
+        if (w->expanded_s[axis][at[axis]] > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_elementwise(const gy_graph_node *node)
+{
+    return (node->op->flags & GY_OP_ELEMENTWISE) != 0 && node->input_count > 0;
+}
+
+/* Does the value, which is one node's alone, never reach memory, since fusion makes one of both
+ * nodes? */
+static bool is_fused(const gy_placer *placer, int32_t maker, int32_t value)
+{
+    GY_ASSERT(value >= 0 && value < placer->pass.in->value_count);
+    const gy_graph *in = placer->pass.in;
+    const gy_graph_node *node = &in->nodes[maker];
+    const int32_t first = placer->users.first[value];
+    if (!is_elementwise(node) || placer->users.first[value + 1] != first + 1) {
+        return false;
+    }
+    const gy_graph_node *user = &in->nodes[placer->users.list[first]];
+    const bool is_step =
+        is_elementwise(user) && user->types[0].rank == node->types[0].rank &&
+        memcmp(user->types[0].sizes, node->types[0].sizes, sizeof(node->types[0].sizes)) == 0;
+    return is_step || (user->op->flags & GY_OP_REDUCTION) != 0;
+}
+
+static double bytes_of(const gy_type *type)
+{
+    return (double)gy_type_count(type) * (double)gy_dtype_bytes(type->dtype);
+}
+
+static double work_of(const gy_placer *placer, const wanted *w)
 {
     GY_ASSERT(w->operands == w->node->input_count + w->node->output_count);
+    const gy_graph_node *node = w->node;
     gy_cost cost = {.flops = 0};
-    if (w->node->op->cost != NULL) {
-        w->node->op->cost(&w->node->attributes, w->types, w->node->input_count, w->node->types,
-                          &cost);
+    if (node->op->cost != NULL) {
+        node->op->cost(&node->attributes, w->types, node->input_count, node->types, &cost);
     }
-    return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
+    double bytes = cost.bytes_read + cost.bytes_written;
+    for (int k = 0; k < node->input_count; k++) {
+        const int32_t value = gy_graph_value(placer->pass.in, node->inputs[k]);
+        bytes -= is_fused(placer, node->inputs[k].node, value) ? bytes_of(&w->types[k]) : 0;
+    }
+    bytes -= is_fused(placer, w->index, node->first_value) ? bytes_of(&node->types[0]) : 0;
+    return fmax(cost.flops / flops_s, fmax(bytes, 0) / memory_bytes_s);
 }
 
 /* Summands of different reductions are no value. */
@@ -198,6 +262,35 @@ static void list_fixed(const gy_placer *placer, wanted *w, int axis)
     }
 }
 
+/* Dimensions of the first input that no signature of the row cuts, for its expansion. Rows of
+ * batches along data were expanded before placement. */
+static gy_status list_expansions(gy_placer *placer, wanted *w, int axis)
+{
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    GY_ASSERT(axis >= 0 && axis < mesh->axes);
+    if (!placer->may_expand || w->node->op->expand == NULL || mesh->sizes[axis] == 1 ||
+        mesh->kinds[axis] == GY_AXIS_DATA) {
+        return GY_OK;
+    }
+    const int count = w->counts[axis];
+    for (int dim = 0; dim < w->types[0].rank; dim++) {
+        gy_expansion found;
+        bool is_new = w->types[0].sizes[dim] >= mesh->sizes[axis];
+        for (int i = 0; is_new && i < count; i++) {
+            const gy_placement *first = &w->list[axis][i].inputs[0];
+            is_new = first->kind != GY_SHARD || first->dim != dim;
+        }
+        GY_TRY(is_new ? gy_expansion_find(placer, w->index, axis, dim, &found) : GY_OK);
+        if (is_new && found.is_possible &&
+            gy_placer_allows(placer, w->node, axis, &found.signature)) {
+            GY_ASSERT(w->counts[axis] < SIGNATURES_MAX);
+            w->expanded_s[axis][w->counts[axis]] = found.seconds;
+            w->list[axis][w->counts[axis]++] = found.signature;
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status list_signatures(gy_placer *placer, wanted *w)
 {
     GY_ASSERT(w->index >= 0 && w->index < placer->pass.in->node_count);
@@ -221,11 +314,17 @@ static gy_status list_signatures(gy_placer *placer, wanted *w)
         if (is_fixed) {
             list_fixed(placer, w, axis);
         }
+        if (gy_pinned_along(w->node, axis)) {
+            GY_TRY(gy_pinned_check(placer, w->index, axis));
+            set_all(w, &w->list[axis][0], w->node->attributes.pin.to[axis]);
+            continue;
+        }
         for (int i = 0; mesh->sizes[axis] > 1 && i < count; i++) {
             if (gy_placer_allows(placer, w->node, axis, &list[i])) {
                 w->list[axis][w->counts[axis]++] = list[i];
             }
         }
+        GY_TRY(list_expansions(placer, w, axis));
     }
     return GY_OK;
 }
@@ -245,8 +344,10 @@ static bool is_better(gy_placer *placer, const wanted *w, const gy_candidates *a
                                        : w->node->first_value + k - w->node->input_count;
         const int32_t at_a = gy_candidate_spots(all, a)[k];
         const int32_t at_b = gy_candidate_spots(all, b)[k];
-        cost += gy_kin_route(placer, placer->kin_of[value], is_input ? at_b : at_a,
-                             is_input ? at_a : at_b);
+        const int32_t from = is_input ? at_b : at_a, to = is_input ? at_a : at_b;
+        const int32_t kin = placer->kin_of[value];
+        cost += gy_kin_route(placer, kin, from, to);
+        cost += from != to ? gy_kin_held(placer, kin, to) : 0;
     }
     return cost <= all->cost_s[b];
 }
@@ -268,6 +369,7 @@ static void drop_worse(gy_placer *placer, const wanted *w, gy_candidates *all)
     for (int32_t a = 0; a < all->count; a++) {
         if (!is_worse[a]) {
             all->cost_s[kept] = all->cost_s[a];
+            all->is_expanded[kept] = all->is_expanded[a];
             memmove(gy_candidate_spots(all, kept), gy_candidate_spots(all, a),
                     (size_t)w->operands * sizeof(*all->spots));
             kept++;
@@ -275,6 +377,20 @@ static void drop_worse(gy_placer *placer, const wanted *w, gy_candidates *all)
     }
     GY_ASSERT(kept >= 1);
     all->count = kept;
+}
+
+double gy_candidates_held(const gy_placer *placer, int32_t index, const int32_t *spots)
+{
+    GY_ASSERT(index >= 0 && index < placer->pass.in->node_count);
+    const gy_graph_node *node = &placer->pass.in->nodes[index];
+    double sum = 0;
+    for (int32_t k = 0; k < node->output_count; k++) {
+        const bool is_new = (node->op->flags & (GY_OP_VIEW | GY_OP_EFFECT)) == 0;
+        sum += is_new ? gy_kin_held(placer, placer->kin_of[node->first_value + k],
+                                    spots[node->input_count + k])
+                      : 0;
+    }
+    return sum;
 }
 
 static gy_status add_choice(gy_placer *placer, const wanted *w, const gy_spot *spots,
@@ -289,6 +405,7 @@ static gy_status add_choice(gy_placer *placer, const wanted *w, const gy_spot *s
         GY_TRY(gy_kin_spot(placer, placer->kin_of[value], &spots[k],
                            &gy_candidate_spots(all, all->count)[k]));
     }
+    cost_s += gy_candidates_held(placer, w->index, gy_candidate_spots(all, all->count));
     all->cost_s[all->count++] = cost_s;
     return GY_OK;
 }
@@ -300,7 +417,7 @@ static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
     const gy_mesh *mesh = &placer->pass.in->mesh;
     int at[GY_MESH_MAX] = {0};
     const bool is_kept = parameter_of(placer->pass.in, w->node) != NULL;
-    const double work_s = work_of(w);
+    const double work_s = work_of(placer, w);
     size_t count = 1;
     for (int axis = 0; axis < mesh->axes; axis++) {
         count *= (size_t)w->counts[axis];
@@ -309,7 +426,8 @@ static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
     all->cost_s = gy_arena_alloc(&placer->arena, count * sizeof(double));
     all->spots =
         gy_arena_alloc(&placer->arena, (count * (size_t)w->operands + 1) * sizeof(int32_t));
-    if (all->cost_s == NULL || all->spots == NULL) {
+    all->is_expanded = gy_arena_alloc(&placer->arena, count * sizeof(bool));
+    if (all->cost_s == NULL || all->spots == NULL || all->is_expanded == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
@@ -324,8 +442,9 @@ static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
                           (!is_kept || !is_cut_twice(mesh, &spots[k]));
         }
         if (i == 0 || (is_possible && keeps_parts(placer, w, spots))) {
-            const double share = i == 0 ? 1 : share_of_work(placer, w, spots);
-            GY_TRY(add_choice(placer, w, spots, work_s * share, all));
+            const double cost_s = i == 0 ? work_s : choice_cost(placer, w, spots, at, work_s);
+            all->is_expanded[all->count] = has_expansion(mesh, w, at);
+            GY_TRY(add_choice(placer, w, spots, cost_s, all));
         }
         for (int axis = 0; axis < mesh->axes && ++at[axis] == w->counts[axis]; axis++) {
             at[axis] = 0;

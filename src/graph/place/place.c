@@ -150,10 +150,25 @@ static const gy_spot *choice_of(const gy_placer *placer, int32_t index, int k)
                 .spots[gy_candidate_spots(all, placer->chosen[index])[k]];
 }
 
+/* A pin is what it says: its input, brought there. */
+static gy_status place_pin(gy_placer *placer, int32_t index)
+{
+    const gy_graph_node *node = &placer->pass.in->nodes[index];
+    const gy_value in = {index, 0};
+    gy_value there, kept;
+    GY_ASSERT(node->op == &gy_ops_row_pin && node->input_count == 1);
+    GY_TRY(move(placer, node->inputs[0], choice_of(placer, index, 0), &there));
+    GY_TRY(note(placer, in, choice_of(placer, index, 1), there));
+    return move(placer, in, &placer->kept[gy_graph_value(placer->pass.in, in)], &kept);
+}
+
 static gy_status place_node(gy_placer *placer, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < placer->pass.in->node_count);
     const gy_graph_node *node = &placer->pass.in->nodes[index];
+    if (node->op == &gy_ops_row_pin) {
+        return place_pin(placer, index);
+    }
     gy_value inputs[GY_OP_INPUTS_MAX];
     gy_type types[GY_OP_OUTPUTS_MAX];
     for (int k = 0; k < node->input_count; k++) {
@@ -287,8 +302,12 @@ static gy_status prepare(gy_placer *placer)
         return GY_NOMEM;
     }
     for (int axis = 0; axis < in->mesh.axes; axis++) {
-        gy_prices_init(&placer->prices[axis], in->mesh.sizes[axis], &in->mesh.links[axis]);
+        if (placer->prices[axis].ranks == 0) {
+            gy_prices_init(&placer->prices[axis], in->mesh.sizes[axis], &in->mesh.links[axis]);
+        }
+        GY_ASSERT(placer->prices[axis].ranks <= in->mesh.sizes[axis]);
     }
+    placer->byte_s = in->mesh.byte_s;
     GY_TRY(list_users(in, arena, &placer->users));
     return list_pinned(placer);
 }
@@ -302,7 +321,7 @@ gy_status gy_placer_decide(gy_placer *placer)
     for (int axis = 0; axis < placer->pass.in->mesh.axes; axis++) {
         GY_TRY(placer->prices[axis].status);
     }
-    return GY_OK;
+    return placer->cost_s < INFINITY ? GY_OK : gy_pinned_refuse(placer);
 }
 
 void gy_placer_free(gy_placer *placer)
@@ -311,27 +330,182 @@ void gy_placer_free(gy_placer *placer)
         gy_free(placer->kins[i].spots);
     }
     gy_free(placer->kins);
+    gy_free(placer->expansions);
     gy_arena_free(&placer->arena);
 }
 
-static gy_status place_nodes(gy_placer *placer)
+/* The graph that follows from the choices. */
+static gy_status place_nodes(gy_placer *placer, gy_graph **out)
 {
     GY_ASSERT(placer->pass.out->node_count == 0);
-    const gy_graph *in = placer->pass.in;
-    GY_TRY(gy_placer_decide(placer));
-    for (int32_t i = 0; i < in->node_count; i++) {
-        GY_TRY(place_node(placer, i));
+    gy_status status = GY_OK;
+    for (int32_t i = 0; status >= 0 && i < placer->pass.in->node_count; i++) {
+        status = place_node(placer, i);
     }
-    return place_roots(placer);
+    status = status < 0 ? status : place_roots(placer);
+    GY_TRY(gy_pass_end(&placer->pass, status, out));
+    (*out)->predicted_s = placer->time_s;
+    return GY_OK;
 }
 
-static gy_status copy_nodes(gy_pass *pass)
+/* ---- searches ---- */
+
+/* A search, and the graph of expanded nodes that it is over; NULL: over the pass's own. */
+typedef struct trial {
+    gy_placer placer;
+    gy_graph *expanded;
+} trial;
+
+static gy_status begin_search(gy_placer *placer, const gy_graph *in, bool may_expand,
+                              const gy_prices *prices)
 {
-    for (int32_t i = 0; i < pass->in->node_count; i++) {
-        gy_pass_copy(pass, i);
+    *placer = (gy_placer){.may_expand = may_expand};
+    if (prices != NULL) {
+        memcpy(placer->prices, prices, sizeof(placer->prices));
     }
-    GY_ASSERT(pass->out->failure.status < 0 || pass->out->node_count == pass->in->node_count);
-    return gy_graph_status(pass->out);
+    GY_TRY(gy_pass_begin(&placer->pass, in));
+    return gy_placer_decide(placer);
+}
+
+static void drop_trial(trial *t)
+{
+    if (t->placer.pass.map != NULL) { /* nothing was built */
+        gy_graph *ended = NULL;
+        const gy_status status = gy_pass_end(&t->placer.pass, GY_STATE, &ended);
+        GY_ASSERT(status == GY_STATE && ended == NULL);
+    }
+    gy_placer_free(&t->placer);
+    gy_graph_free(t->expanded);
+}
+
+/* Mark nodes that the search would rather have expanded. Their number. */
+static int32_t mark_wanted(const gy_placer *placer, bool *marks)
+{
+    const gy_graph *in = placer->pass.in;
+    int32_t count = 0;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        marks[i] = placer->candidates[i].is_expanded[placer->chosen[i]];
+        GY_ASSERT(!marks[i] || in->nodes[i].op->expand != NULL);
+        count += marks[i] ? 1 : 0;
+    }
+    return count;
+}
+
+/* Does the node take its first input from where it is cut to elsewhere, though its expansion
+ * could leave it there? */
+static gy_status is_taken_away(gy_placer *placer, int32_t index, bool *is_taken)
+{
+    const gy_graph *in = placer->pass.in;
+    const gy_graph_node *node = &in->nodes[index];
+    GY_ASSERT(node->op->expand != NULL && node->input_count >= 1);
+    const gy_value input = node->inputs[0];
+    const gy_spot *made =
+        choice_of(placer, input.node, in->nodes[input.node].input_count + input.output);
+    const gy_spot *wanted = choice_of(placer, index, 0);
+    *is_taken = false;
+    for (int axis = 0; axis < in->mesh.axes && !*is_taken; axis++) {
+        const gy_placement at = made->along[axis];
+        gy_expansion found = {.is_possible = false};
+        if (in->mesh.kinds[axis] != GY_AXIS_DATA && at.kind == GY_SHARD &&
+            !gy_placement_is(at, wanted->along[axis])) {
+            GY_TRY(gy_expansion_find(placer, index, axis, at.dim, &found));
+        }
+        *is_taken = found.is_possible;
+    }
+    return GY_OK;
+}
+
+/* Mark these as well: what each of them would gain may lie in what their expansions have in
+ * common. Adds their number to `count`. */
+static gy_status mark_taken(gy_placer *placer, bool *marks, int32_t *count)
+{
+    const gy_graph *in = placer->pass.in;
+    GY_ASSERT(placer->may_expand);
+    for (int32_t i = 0; i < in->node_count; i++) {
+        if (!marks[i] && in->nodes[i].op->expand != NULL) {
+            GY_TRY(is_taken_away(placer, i, &marks[i]));
+            *count += marks[i] ? 1 : 0;
+        }
+    }
+    return GY_OK;
+}
+
+/* What two expansions have in common is computed once, and what nobody needs is not. */
+static gy_status expand_marked(const gy_graph *in, const bool *marks, gy_graph **out)
+{
+    static gy_status (*const passes[])(const gy_graph *, gy_graph **) = {
+        gy_rewrite_constants, gy_rewrite_algebra, gy_rewrite_common, gy_rewrite_dead};
+    gy_graph *last = NULL;
+    GY_TRY(gy_expand_nodes(in, marks, &last));
+    for (size_t i = 0; i < GY_COUNT(passes); i++) {
+        gy_graph *next = NULL;
+        const gy_status status = passes[i](last, &next);
+        gy_graph_free(last);
+        GY_TRY(status);
+        last = next;
+    }
+    GY_ASSERT(last->root_count == in->root_count);
+    *out = last;
+    return GY_OK;
+}
+
+/* Search again where the marked nodes are expanded (NULL: none is); `best` is what costs least.
+ */
+static gy_status try_marks(const gy_placer *first, const bool *marks, trial *made,
+                           gy_placer **best)
+{
+    const gy_graph *in = first->pass.in;
+    GY_TRY(marks != NULL ? expand_marked(in, marks, &made->expanded) : GY_OK);
+    GY_TRY(
+        begin_search(&made->placer, marks != NULL ? made->expanded : in, false, first->prices));
+    if (*best == NULL || made->placer.cost_s < (*best)->cost_s) {
+        *best = &made->placer;
+    }
+    return GY_OK;
+}
+
+/* The first search reckons each node's expansion by itself. What it wants is searched again as
+ * it would be; and without, should that cost more than was reckoned. */
+static gy_status search_all(trial trials[4], bool *marks, gy_placer **best)
+{
+    gy_placer *first = &trials[0].placer;
+    int32_t taken = 0;
+    const int32_t wanted = mark_wanted(first, marks);
+    *best = wanted == 0 ? first : NULL;
+    GY_TRY(wanted > 0 ? try_marks(first, marks, &trials[1], best) : GY_OK);
+    GY_TRY(mark_taken(first, marks, &taken));
+    GY_TRY(taken > 0 ? try_marks(first, marks, &trials[2], best) : GY_OK);
+    GY_ASSERT(*best != NULL);
+    return wanted > 0 && (*best)->cost_s > first->cost_s
+               ? try_marks(first, NULL, &trials[3], best)
+               : GY_OK;
+}
+
+static gy_status search_and_place(const gy_graph *in, gy_graph **out)
+{
+    trial trials[4] = {{.expanded = NULL}};
+    gy_placer *best = NULL;
+    bool *marks = gy_alloc_zero("graph.place", (size_t)in->node_count + 1, sizeof(bool));
+    gy_status status = marks == NULL ? GY_NOMEM : GY_OK;
+    status = status < 0 ? status : begin_search(&trials[0].placer, in, true, NULL);
+    status = status < 0 ? status : search_all(trials, marks, &best);
+    status = status < 0 ? status : place_nodes(best, out);
+    for (size_t i = 0; i < GY_COUNT(trials); i++) {
+        drop_trial(&trials[i]);
+    }
+    gy_free(marks);
+    return status;
+}
+
+static gy_status copy_nodes(const gy_graph *in, gy_graph **out)
+{
+    gy_pass pass;
+    GY_TRY(gy_pass_begin(&pass, in));
+    for (int32_t i = 0; i < in->node_count; i++) {
+        gy_pass_copy(&pass, i);
+    }
+    GY_ASSERT(pass.out->failure.status < 0 || pass.out->node_count == in->node_count);
+    return gy_pass_end(&pass, GY_OK, out);
 }
 
 static int rank_count(const gy_mesh *mesh)
@@ -348,19 +522,13 @@ gy_status gy_place(const gy_graph *in, gy_graph **out)
 {
     GY_ASSERT(in->mesh.axes > 0 && in->mesh.axes <= GY_MESH_MAX);
     GY_ASSERT(!in->is_placed && in->batch > 0);
-    gy_placer placer = {.kins = NULL};
-    GY_TRY(gy_pass_begin(&placer.pass, in));
-    gy_status status =
-        rank_count(&in->mesh) > 1 ? place_nodes(&placer) : copy_nodes(&placer.pass);
-    gy_placer_free(&placer);
     gy_graph *placed = NULL;
-    GY_TRY(gy_pass_end(&placer.pass, status, &placed));
+    GY_TRY(rank_count(&in->mesh) > 1 ? search_and_place(in, &placed) : copy_nodes(in, &placed));
     GY_ASSERT(placed->root_count == in->root_count);
     placed->is_placed = true;
-    placed->predicted_s = placer.cost_s;
     /* A value that was brought to its users may suit none of them better than as it was made.
      */
-    status = gy_rewrite_dead(placed, out);
+    const gy_status status = gy_rewrite_dead(placed, out);
     gy_graph_free(placed);
     return status;
 }

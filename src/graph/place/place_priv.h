@@ -45,8 +45,9 @@ typedef struct gy_kin {
 /** What one node can do: one line a choice. */
 typedef struct gy_candidates {
     int32_t count, operands; /* operands: inputs, then outputs */
-    double *cost_s;          /* [choice] of the busiest rank, and of the bytes it holds */
-    int32_t *spots;          /* [choice][operand], a number among its kin's spots */
+    double *cost_s;    /* [choice] of the busiest rank, and for what it holds of the outputs */
+    int32_t *spots;    /* [choice][operand], a number among its kin's spots */
+    bool *is_expanded; /* [choice] the node's expansion does it */
 } gy_candidates;
 
 /** The spots of one choice's operands. */
@@ -67,9 +68,18 @@ typedef struct gy_users {
     int32_t *first, *list;
 } gy_users;
 
+/** What nodes of a kind can do along one axis once they are expanded. */
+typedef struct gy_expansion {
+    int32_t node;  /* one of the kind */
+    int axis, dim; /* what is cut: a dimension of the first input */
+    bool is_possible;
+    gy_signature signature;
+    double seconds; /* of the busiest rank along this axis, exchanges too; no other axis cuts */
+} gy_expansion;
+
 typedef struct gy_placer {
     gy_pass pass;
-    gy_prices prices[GY_MESH_MAX];
+    gy_prices prices[GY_MESH_MAX]; /* those of another search of the mesh may be given */
     uint32_t
         *rows; /* value number of `in` -> bits of the dimensions that are rows of a batch */
     gy_users users;
@@ -83,10 +93,16 @@ typedef struct gy_placer {
        be cut as they are. */
     const gy_type **pinned;
     int32_t pinned_count;
+    bool may_expand; /* nodes may run as their expansions */
+    gy_expansion *expansions;
+    int32_t expansion_count;
+    size_t expansion_capacity;
     bool keeps_all;   /* choices that cost more than others are kept, for tests */
     int32_t *chosen;  /* node -> its choice */
     gy_spot *kept;    /* value number -> where it is kept for its users */
+    double byte_s;    /* the mesh's, which the search adds to times */
     double cost_s;    /* of all choices and moves, as the search reckons it */
+    double time_s;    /* the same without the price of memory */
     gy_moved **moved; /* value number of `in` -> what there is; the first is as produced */
     gy_arena arena;
 } gy_placer;
@@ -136,6 +152,8 @@ gy_route gy_route_find(gy_placer *placer, const gy_kin *of, const gy_spot *from,
                        const gy_spot *to);
 /** The same between spots of a kin, remembered. */
 double gy_kin_route(gy_placer *placer, int32_t kin, int32_t from, int32_t to);
+/** What the mesh adds, in seconds, for what the busiest rank holds of such a value there. */
+double gy_kin_held(const gy_placer *placer, int32_t kin, int32_t spot);
 /** The number of a spot among its kin's, added when it is new. GY_NOMEM. */
 gy_status gy_kin_spot(gy_placer *placer, int32_t kin, const gy_spot *spot, int32_t *number);
 /** Find or make the kin of every value: placer->kin_of. */
@@ -147,6 +165,30 @@ gy_status gy_kins_close(gy_placer *placer);
 
 /** All that each node can do: placer->candidates, placer->rows. */
 gy_status gy_candidates_list(gy_placer *placer);
+/** What the mesh adds for the outputs of node `index` at these spots of its operands. */
+double gy_candidates_held(const gy_placer *placer, int32_t index, const int32_t *spots);
+
+/* ---- pins.c ---- */
+
+/** Is the node one that pins its value along the axis? */
+bool gy_pinned_along(const gy_graph_node *node, int axis);
+/** Does a pin allow its value there? True of other nodes. */
+bool gy_pinned_holds(const gy_mesh *mesh, const gy_graph_node *node, const gy_spot *spot);
+/** May the value of pin `index`, whose rows are known, be kept so along the axis? GY_ARG says
+ * why not. */
+gy_status gy_pinned_check(const gy_placer *placer, int32_t index, int axis);
+/** GY_ARG: a pin that no way leads to. GY_OK: there is none. */
+gy_status gy_pinned_refuse(gy_placer *placer);
+
+/* ---- expansion.c ---- */
+
+/**
+ * What node `index` of placer->pass.in, whose row has an expansion, can do along `axis` with
+ * dimension `dim` of its first input cut; tried once for nodes alike.
+ * @return GY_OK; GY_NOMEM; what building the expansion fails with
+ */
+gy_status gy_expansion_find(gy_placer *placer, int32_t index, int axis, int dim,
+                            gy_expansion *found);
 
 /* ---- place.c ---- */
 

@@ -183,6 +183,26 @@ double gy_kin_route(gy_placer *placer, int32_t kin, int32_t from, int32_t to)
     return *seconds;
 }
 
+double gy_kin_held(const gy_placer *placer, int32_t kin, int32_t spot)
+{
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    const gy_kin *of = &placer->kins[kin];
+    GY_ASSERT(spot >= 0 && spot < of->spot_count);
+    if (placer->byte_s == 0) {
+        return 0;
+    }
+    double bytes = (double)gy_type_count(&of->type) * (double)gy_dtype_bytes(of->type.dtype);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        const gy_placement *at = &of->spots[spot].along[axis];
+        if (at->kind == GY_SHARD) {
+            const double size = (double)of->type.sizes[at->dim], ranks = mesh->sizes[axis];
+            bytes *= size > 0 ? ceil(size / ranks) / size : 1;
+        }
+    }
+    GY_ASSERT(bytes >= 0);
+    return bytes * placer->byte_s;
+}
+
 gy_status gy_kin_spot(gy_placer *placer, int32_t kin, const gy_spot *spot, int32_t *number)
 {
     GY_ASSERT(kin >= 0 && kin < placer->kin_count);

@@ -52,8 +52,10 @@ typedef struct search {
 static double move_cost(const search *s, int32_t value, int32_t from, int32_t to)
 {
     GY_ASSERT(value >= 0 && value < s->placer->pass.in->value_count);
-    const double seconds = gy_kin_route(s->placer, s->placer->kin_of[value], from, to);
-    return seconds < INFINITY ? seconds * s->placer->exposure[value] : seconds;
+    const int32_t kin = s->placer->kin_of[value];
+    const double seconds = gy_kin_route(s->placer, kin, from, to);
+    const double held = from != to ? gy_kin_held(s->placer, kin, to) : 0;
+    return seconds < INFINITY ? seconds * s->placer->exposure[value] + held : seconds;
 }
 
 static int32_t output_spot(const search *s, int32_t node, int32_t choice, int32_t output)
@@ -303,9 +305,16 @@ static gy_status list_spots(search *s, int32_t node, int32_t output, int32_t val
         GY_TRY(root_spot(s, root, &wanted));
         add_spot(list, &count, wanted);
     }
+    int32_t kept = 0; /* where a pin says */
+    for (int32_t i = 0; i < count; i++) {
+        if (gy_pinned_holds(&in->mesh, &in->nodes[node], &kin->spots[list[i]])) {
+            list[kept++] = list[i];
+        }
+    }
+    GY_ASSERT(kept >= 1);
     s->variable_of[value] = variable;
     s->spots_of[variable] = list;
-    s->sizes[variable] = count;
+    s->sizes[variable] = kept;
     return price_fetches(s, node, value, variable);
 }
 
@@ -434,6 +443,23 @@ static void keep_result(search *s, const int32_t *chosen)
     }
 }
 
+/* Of the choices, without the price of memory. */
+static double time_of(search *s, const gy_choices *choices, const int32_t *chosen)
+{
+    gy_placer *placer = s->placer;
+    const double byte_s = placer->byte_s;
+    double held = 0;
+    GY_ASSERT(choices->count == s->count && byte_s >= 0);
+    for (int32_t i = 0; i < placer->pass.in->node_count; i++) {
+        held += gy_candidates_held(placer, i,
+                                   gy_candidate_spots(&placer->candidates[i], chosen[i]));
+    }
+    placer->byte_s = 0;
+    const double cost_s = gy_choices_cost(choices, chosen);
+    placer->byte_s = byte_s;
+    return cost_s < INFINITY ? fmax(cost_s - held, 0) : cost_s;
+}
+
 static gy_status solve(search *s)
 {
     GY_ASSERT(s->placer->chosen != NULL && s->placer->kept != NULL);
@@ -453,6 +479,8 @@ static gy_status solve(search *s)
                                 .arg = s};
     GY_TRY(gy_choices_solve(&choices, chosen, NULL));
     s->placer->cost_s = gy_choices_cost(&choices, chosen);
+    s->placer->time_s =
+        s->placer->byte_s > 0 ? time_of(s, &choices, chosen) : s->placer->cost_s;
     keep_result(s, chosen);
     return GY_OK;
 }
