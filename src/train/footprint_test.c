@@ -160,9 +160,11 @@ static double held_bytes(void)
 
 typedef struct trial {
     shape s;
-    double limit; /* bytes a parameter; 0: none */
+    const char *axes; /* of the mesh; NULL: data */
+    double limit;     /* bytes a parameter; 0: none */
     double before, after, parameters;
     uint64_t predicted;
+    double loss;
     gy_status status;
     char text[GY_ERROR_TEXT_BYTES];
 } trial;
@@ -181,7 +183,12 @@ static gy_status train_gpt(kit_rank *me)
     trial *t = me->arg;
     gy_dataset data = tokens(2 * t->s.batch * GY_MAX(t->s.accumulate, 1), t->s.length);
     gy_model *model = NULL;
-    GY_TRY(make_gpt(&t->s, me->comm, NULL, &model));
+    gy_mesh *mesh = NULL;
+    GY_TRY(t->axes != NULL ? gy_mesh_new(me->comm, t->axes, &mesh) : GY_OK);
+    if (mesh != NULL) { /* exchanges begin late: the fewer the faster */
+        mesh->links[0] = (gy_links){.alpha = 1e-3, .beta = 1e-10, .gamma = 1e-10};
+    }
+    GY_TRY(make_gpt(&t->s, mesh == NULL ? me->comm : NULL, mesh, &model));
     const double parameters = count_parameters(model);
     gy_train_options options = adam(&t->s);
     options.memory_bytes = (uint64_t)(t->limit * parameters);
@@ -191,6 +198,9 @@ static gy_status train_gpt(kit_rank *me)
     gy_status status = gy_train(model, &data, NULL, &options, &result);
     if (status == GY_OK) {
         assert_true(isfinite(result.loss));
+        if (me->rank == 0) {
+            t->loss = result.loss;
+        }
         gy_train_result_free(&result);
     }
     if (me->rank == 0) {
@@ -204,18 +214,24 @@ static gy_status train_gpt(kit_rank *me)
         }
     }
     gy_model_free(model);
+    gy_mesh_free(mesh);
     return GY_OK;
 }
 
-static trial trained(const shape *s, double limit)
+static trial trained_on(const char *axes, const shape *s, double limit)
 {
     kit_rank members[KIT_RANKS_MAX];
-    trial t = {.s = *s, .limit = limit, .before = held_bytes()};
+    trial t = {.s = *s, .axes = axes, .limit = limit, .before = held_bytes()};
     kit_run_ranks(RANKS, train_gpt, &t, members);
     for (int rank = 0; rank < RANKS; rank++) {
         assert_int_equal(members[rank].error.status, GY_OK);
     }
     return t;
+}
+
+static trial trained(const shape *s, double limit)
+{
+    return trained_on(NULL, s, limit);
 }
 
 /* In a process of its own, which has trained a small model before: what the process, the links
@@ -302,6 +318,27 @@ GY_TEST(a_training_beyond_its_limit_does_not_begin)
         assert_non_null(strstr(t.text, "training: a rank will hold "));
         assert_non_null(strstr(t.text, cases[i].text));
     }
+}
+
+/* Along an axis that may do anything the fastest placement is not the smallest: with a limit
+ * between both, one that fits is found, and it learns the same. */
+GY_TEST(what_fits_is_found_where_there_is_a_choice)
+{
+    const shape s = {2, 64, 8, 16, 0, 1};
+    const trial fast = trained_on("auto=4", &s, 0);
+    assert_int_equal(fast.status, GY_OK);
+    const double most = (double)fast.predicted / fast.parameters;
+    const trial small = trained_on("auto=4", &s, 0.6 * most);
+    if (small.status < 0) {
+        fail_msg("%s", small.text);
+    }
+    printf("%.2f bytes a parameter at the fastest placement, %.2f under a limit of %.2f\n",
+           most, (double)small.predicted / small.parameters, 0.6 * most);
+    assert_true((double)small.predicted <= 0.6 * most * small.parameters);
+    assert_true(fabs(small.loss - fast.loss) < 1e-4 * fast.loss);
+    const trial none = trained_on("auto=4", &s, 0.1);
+    assert_status(none.status, GY_LIMIT);
+    assert_non_null(strstr(none.text, "training: a rank will hold "));
 }
 
 GY_TEST_MAIN(NULL, NULL)

@@ -117,6 +117,14 @@ static gy_node drop(const gpt *g, gy_node x)
                                                               : x;
 }
 
+/* What the blocks add to, by a name for pins. */
+static gy_node residual(const gpt *g, const char *name, gy_node h)
+{
+    char full[NAME_BYTES];
+    gy_print(full, sizeof(full), "%s%s", g->block, name);
+    return gy_node_named(h, full);
+}
+
 /* h (batch, length, width) -> the same */
 static gy_node attention(const gpt *g, gy_node h)
 {
@@ -154,11 +162,14 @@ gy_status gy_train_gpt_build(void *arg, gy_model_builder *builder, gy_node x, gy
     g.length = type->sizes[1];
     gy_node embedding = parameter(&g, "embedding", (int64_t[]){g.classes, g.width}, 2, 0.02);
     gy_node positions = parameter(&g, "positions", (int64_t[]){g.length, g.width}, 2, 0.02);
-    gy_node h = drop(&g, gy_op_add(gy_op_embedding(embedding, x), positions));
+    gy_node h =
+        residual(&g, "residual", drop(&g, gy_op_add(gy_op_embedding(embedding, x), positions)));
     for (int i = 0; i < g.layers; i++) {
         gy_print(g.block, sizeof(g.block), "block%d.", i);
-        h = gy_op_add(h, drop(&g, attention(&g, norm(&g, "norm1", h))));
-        h = gy_op_add(h, drop(&g, feed_forward(&g, norm(&g, "norm2", h))));
+        h = residual(&g, "residual1",
+                     gy_op_add(h, drop(&g, attention(&g, norm(&g, "norm1", h)))));
+        h = residual(&g, "residual2",
+                     gy_op_add(h, drop(&g, feed_forward(&g, norm(&g, "norm2", h)))));
     }
     g.block[0] = '\0';
     *logits = gy_op_matmul_transposed(norm(&g, "norm", h), false, embedding, true);

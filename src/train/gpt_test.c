@@ -15,11 +15,13 @@ enum { CLASSES = 5, LENGTH = 6, WIDTH = 8, HEADS = 2, SIZE = WIDTH / HEADS, LAYE
 
 static const char *const letters[CLASSES] = {"\n", "a", "b", "c", "d"};
 
-static gy_status new_gpt(const gy_gpt_options *options, gy_comm *comm, gy_model **model)
+static gy_status new_gpt(const gy_gpt_options *options, gy_comm *comm, gy_mesh *mesh,
+                         gy_model **model)
 {
     const gy_model_options base =
         GY_OPTIONS(gy_model_options, .dtype = GY_F64, .input_sizes = {LENGTH}, .seed = 11,
-                   .comm = comm, .workers = 1, .class_names = letters, .class_count = CLASSES);
+                   .comm = mesh != NULL ? NULL : comm, .mesh = mesh, .workers = 1,
+                   .class_names = letters, .class_count = CLASSES);
     return gy_gpt_new(options, &base, model);
 }
 
@@ -28,7 +30,7 @@ static gy_model *small_gpt(double dropout)
     gy_model *model = NULL;
     assert_ok(new_gpt(&GY_OPTIONS(gy_gpt_options, .layers = LAYERS, .width = WIDTH,
                                   .heads = HEADS, .dropout = dropout),
-                      NULL, &model));
+                      NULL, NULL, &model));
     return model;
 }
 
@@ -249,7 +251,8 @@ static gy_dataset text_set(void)
 
 enum { STEPS = 20 };
 
-static gy_status train_some(kit_rank *me)
+static gy_status train_with(const kit_rank *me, gy_mesh *mesh, const gy_parameter_pin *pins,
+                            int pin_count)
 {
     gy_dataset set = text_set();
     gy_model *model = NULL;
@@ -259,9 +262,11 @@ static gy_status train_some(kit_rank *me)
     options.batch = 6; /* of the last one of an epoch there are four */
     options.warmup_steps = 2;
     options.rate = 0.01;
+    options.pins = pins;
+    options.pin_count = pin_count;
     GY_TRY(new_gpt(&GY_OPTIONS(gy_gpt_options, .layers = LAYERS, .width = WIDTH, .heads = HEADS,
                                .dropout = 0.1),
-                   me->comm, &model));
+                   me->comm, mesh, &model));
     gy_status status = gy_train(model, &set, &set, &options, &result);
     if (status == GY_OK) {
         double *losses = (double *)me->arg + (ptrdiff_t)(STEPS + 1) * me->rank;
@@ -272,6 +277,42 @@ static gy_status train_some(kit_rank *me)
     }
     gy_model_free(model);
     return status;
+}
+
+static gy_status train_some(kit_rank *me)
+{
+    return train_with(me, NULL, NULL, 0);
+}
+
+/* Tokens stay cut between the products, and with four ranks rows as well. */
+static gy_status train_cut_tokens(kit_rank *me)
+{
+    static const gy_parameter_pin pin = {"*residual*", "model", {.kind = GY_SHARD, .dim = 1}};
+    gy_mesh *mesh = NULL;
+    GY_TRY(gy_mesh_new(me->comm, me->ranks == 4 ? "data=2,model=2" : "model=2", &mesh));
+    const gy_status status = train_with(me, mesh, &pin, 1);
+    gy_mesh_free(mesh);
+    return status;
+}
+
+GY_TEST(the_losses_know_no_cut_tokens)
+{
+    static double alone[KIT_RANKS_MAX * (STEPS + 1)], losses[KIT_RANKS_MAX * (STEPS + 1)];
+    kit_rank members[KIT_RANKS_MAX];
+    kit_run_ranks(1, train_some, alone, members);
+    assert_int_equal(members[0].error.status, GY_OK);
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        double apart = 0;
+        kit_run_ranks(ranks, train_cut_tokens, losses, members);
+        for (int i = 0; i < ranks * (STEPS + 1); i++) {
+            if (members[i / (STEPS + 1)].error.status != GY_OK) {
+                fail_msg("%s", members[i / (STEPS + 1)].error.text);
+            }
+            apart = fmax(apart, fabs(losses[i] - alone[i % (STEPS + 1)]));
+        }
+        printf("%d ranks, cut tokens: losses differ by %.2g at most\n", ranks, apart);
+        assert_true(apart < 1e-10);
+    }
 }
 
 GY_TEST(the_losses_know_no_ranks)
@@ -373,7 +414,7 @@ GY_TEST(options_that_do_not_fit_are_named)
     };
     gy_model *model = NULL;
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
-        assert_status(new_gpt(&cases[i].options, NULL, &model), GY_ARG);
+        assert_status(new_gpt(&cases[i].options, NULL, NULL, &model), GY_ARG);
         assert_non_null(strstr(gy_error_text(), cases[i].words));
     }
     const gy_model_options nameless = {.input_sizes = {LENGTH}, .workers = 1};

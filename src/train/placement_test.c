@@ -52,7 +52,7 @@ static gy_model *built_gpt(void)
 }
 
 /* The update's graph on a mesh that nobody runs, as far as placement. */
-static gy_graph *bind_update(const gy_model *model, const gy_mesh *mesh)
+static gy_graph *bind_update(const gy_model *model, const gy_mesh *mesh, int64_t batch)
 {
     gy_value fetches[256];
     assert_true(model->update.fetch_count <= (int)GY_COUNT(fetches));
@@ -61,7 +61,7 @@ static gy_graph *bind_update(const gy_model *model, const gy_mesh *mesh)
         fetches[i] = (gy_value){node.index, node.output};
     }
     gy_graph *last = NULL;
-    assert_ok(gy_bind(model->graph, mesh, BATCH, fetches, model->update.fetch_count, &last));
+    assert_ok(gy_bind(model->graph, mesh, batch, fetches, model->update.fetch_count, &last));
     for (int i = 0; strcmp(gy_compile_passes[i].name, "place") != 0; i++) {
         gy_graph *next = NULL;
         assert_ok(gy_compile_passes[i].run(last, &next));
@@ -103,7 +103,7 @@ GY_TEST(placing_takes_less_than_five_steps)
         gy_mesh mesh = {.axes = meshes[i].axes};
         memcpy(mesh.sizes, meshes[i].sizes, sizeof(meshes[i].sizes));
         memcpy(mesh.kinds, meshes[i].kinds, sizeof(meshes[i].kinds));
-        gy_graph *bound = bind_update(model, &mesh), *placed = NULL;
+        gy_graph *bound = bind_update(model, &mesh, BATCH), *placed = NULL;
         const double before = cpu_s();
         assert_ok(gy_place(bound, &placed));
         const double placed_s = cpu_s() - before;
@@ -164,7 +164,7 @@ GY_TEST(the_search_is_no_worse_than_megatron)
             if (by_hand == 1) {
                 pin_by_hand(model);
             }
-            gy_graph *bound = bind_update(model, &mesh), *placed = NULL;
+            gy_graph *bound = bind_update(model, &mesh, BATCH), *placed = NULL;
             if (by_hand == 0) {
                 free_parameters(bound);
             }
@@ -177,6 +177,45 @@ GY_TEST(the_search_is_no_worse_than_megatron)
         printf("%d ranks: %.4f s a step, Megatron's %.4f s\n", ranks, costs[0], costs[1]);
         assert_true(costs[0] <= costs[1]);
     }
+}
+
+/* Exchanges of the tokens' values (B,T,d) in one direction. */
+static int count_exchanges(const gy_graph *placed, const gy_op *op)
+{
+    int count = 0;
+    for (int32_t i = 0; i < placed->node_count; i++) {
+        const gy_type *type = &placed->nodes[i].types[0];
+        count +=
+            placed->nodes[i].op == op && type->rank == 3 && type->sizes[1] == LENGTH ? 1 : 0;
+    }
+    return count;
+}
+
+/* Megatron's cuts and tokens that stay cut between the products: a reduce-scatter behind each
+ * pair of products, an allgather before the next, where there was one allreduce. The batch is
+ * small: of a large one it would be cheaper to gather the weights. Korthikanti et al.,
+ * "Reducing activation recomputation in large transformer models", 2022. */
+GY_TEST(cut_tokens_are_scattered_and_gathered)
+{
+    const gy_mesh mesh = {.axes = 1, .sizes = {2}, .kinds = {GY_AXIS_MODEL}};
+    static const gy_parameter_pin pin = {"*residual*", "model", {.kind = GY_SHARD, .dim = 1}};
+    gy_model *model = built_gpt();
+    gy_train_options options = {.pins = &pin, .pin_count = 1};
+    gy_graph *placed = NULL;
+    pin_by_hand(model);
+    assert_ok(gy_train_pin_slots(model, &options));
+    gy_graph *bound = bind_update(model, &mesh, 1);
+    assert_ok(gy_place(bound, &placed));
+    const int scattered = count_exchanges(placed, &gy_ops_row_reduce_scatter);
+    const int gathered = count_exchanges(placed, &gy_ops_row_allgather);
+    printf("%d layers: %d reduce-scatters, %d allgathers, %.4f s\n", LAYERS, scattered,
+           gathered, placed->predicted_s);
+    assert_int_equal(count_exchanges(placed, &gy_ops_row_allreduce), 0);
+    assert_int_equal(scattered, 4 * LAYERS); /* two on the way there, two back */
+    assert_int_equal(gathered, 4 * LAYERS);
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_model_free(model);
 }
 
 GY_TEST_MAIN(NULL, NULL)

@@ -97,6 +97,23 @@ static bool is_named(const char *pattern, const gy_train_slot *slot)
     return fnmatch(pattern, name, 0) == 0;
 }
 
+/* Values that operators make, in the training form and in the other one. */
+static gy_status pin_values(const gy_model *model, const gy_parameter_pin *pin, int *found)
+{
+    gy_graph *graph = model->graph;
+    GY_ASSERT(graph != NULL && *found == 0);
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        if ((node->op->flags & GY_OP_EFFECT) == 0 && node->op != &gy_ops_row_parameter &&
+            fnmatch(pin->name, node->name, 0) == 0) {
+            GY_TRY(gy_pin((gy_node){graph, i, 0}, pin->axis, pin->placement));
+            (*found)++;
+        }
+    }
+    return GY_OK;
+}
+
+/* A name is of parameters; where none has it, of values. */
 static gy_status apply(const gy_model *model, const gy_parameter_pin *pin)
 {
     const gy_mesh mesh = model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
@@ -112,9 +129,10 @@ static gy_status apply(const gy_model *model, const gy_parameter_pin *pin)
             found++;
         }
     }
-    return found > 0
-               ? GY_OK
-               : gy_fail(GY_ARG, "pin: model %s has no parameter '%s'", model->name, pin->name);
+    GY_TRY(found > 0 ? GY_OK : pin_values(model, pin, &found));
+    return found > 0 ? GY_OK
+                     : gy_fail(GY_ARG, "pin: model %s has no parameter or value '%s'",
+                               model->name, pin->name);
 }
 
 /* Pins as the options say, for so many ranks along data. */
@@ -135,7 +153,9 @@ static gy_status pin_slots(const gy_model *model, const gy_train_options *option
 
 static gy_mesh mesh_of(const gy_model *model)
 {
-    return model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+    gy_mesh mesh = model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+    mesh.byte_s = model->session != NULL ? gy_session_memory_price(model->session) : 0;
+    return mesh;
 }
 
 /* Has this rank a part of the slot? */
@@ -375,12 +395,75 @@ static gy_status check_and_restore(const gy_model *model, const gy_train_options
     return status;
 }
 
+/* Is there an axis along which the update decides? */
+static bool has_choice(const gy_mesh *mesh)
+{
+    GY_ASSERT(mesh->axes >= 1);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->kinds[axis] != GY_AXIS_DATA && mesh->sizes[axis] > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Decide anew with a price on memory, and see what a rank holds then. */
+static gy_status try_price(gy_model *model, const gy_train_options *options,
+                           const gy_train_counts *counts, double byte_s, uint64_t *size_bytes)
+{
+    gy_footprint f;
+    gy_session_price_memory(model->session, byte_s);
+    GY_TRY(gy_train_decide_slots(model, options));
+    GY_TRY(gy_train_predict(model, options, counts, &f));
+    *size_bytes = gy_footprint_bytes(&f);
+    return GY_OK;
+}
+
+/*
+ * Time under the limit: a byte that is held gets a price, which grows fourfold until what is
+ * placed fits (a Lagrange multiplier). Where nothing fits, the price that comes closest stays.
+ * At the first price a gigabyte is worth a millisecond, at the last a quarter of an hour.
+ */
+static gy_status fit_by_price(gy_model *model, const gy_train_options *options,
+                              const gy_train_counts *counts)
+{
+    static const double first = 1e-12, last = 1e-6, step = 4;
+    const gy_mesh mesh = mesh_of(model);
+    uint64_t size_bytes = 0, least_bytes = UINT64_MAX;
+    double best = 0;
+    GY_ASSERT(options->memory_bytes > 0);
+    if (!has_choice(&mesh)) {
+        return GY_OK;
+    }
+    gy_footprint f;
+    GY_TRY(gy_train_predict(model, options, counts, &f));
+    least_bytes = gy_footprint_bytes(&f);
+    for (double byte_s = first; least_bytes > options->memory_bytes && byte_s < last;
+         byte_s *= step) {
+        GY_TRY(try_price(model, options, counts, byte_s, &size_bytes));
+        if (size_bytes < least_bytes) {
+            least_bytes = size_bytes;
+            best = byte_s;
+        }
+    }
+    return least_bytes > options->memory_bytes
+               ? try_price(model, options, counts, best, &size_bytes)
+               : GY_OK;
+}
+
+static gy_status check_limit(gy_model *model, const gy_train_options *options,
+                             const gy_train_counts *counts)
+{
+    GY_TRY(fit_by_price(model, options, counts));
+    return check_and_restore(model, options, counts);
+}
+
 gy_status gy_train_check_memory(gy_model *model, const gy_train_options *options,
                                 const gy_train_counts *counts)
 {
     return options->memory_bytes == 0
                ? GY_OK
-               : gy_session_agree(model->comm, check_and_restore(model, options, counts));
+               : gy_session_agree(model->comm, check_limit(model, options, counts));
 }
 
 void gy_train_explain_memory(const gy_footprint *f, gy_text *text)
