@@ -99,7 +99,7 @@ GY_TEST(a_failure_on_a_mesh_is_told_once)
 {
     assert_fails("gyre train mlp -q -o out -d digits --mesh data=2,model=2 --pin "
                  "nothing:model=S1 2>&1 >said",
-                 1, "model mlp has no parameter 'nothing'");
+                 1, "model mlp has no parameter or value 'nothing'");
 }
 
 GY_TEST(places_that_cannot_be_written_are_told_once)

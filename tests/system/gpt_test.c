@@ -105,6 +105,9 @@ static const struct {
      "--pin: 'embedding:data=S8' is not valid: expected NAME:AXIS=S0"},
     {1, "gyre train gpt -q -d text --mesh data=2 --pin 'embedding:data=S2'",
      "cannot cut dimension 2"},
+    {1, "gyre train gpt -q -d text --mesh model=2 --pin 'block0.residual1:model=S0'",
+     "pin of block0.residual1: dimension 0 has the rows of the batch, which model=2 does not "
+     "cut, expected data or auto"},
     {1,
      "gyre train gpt -q -d text --mesh model=2 --model-width 12 --heads 3 "
      "--pin 'block*.qkv.*:model=S0' --pin 'block*.qkv.weight:model=S1'",

@@ -121,7 +121,9 @@ static const struct {
      "t $P --mesh data=1,model=2 --pin 'dense*.weight:model=S1' --explain && "
      "grep -q 'dense1.weight: f32.* R,S1 = parameter' said && "
      "grep -q 'dense1.weight/mean: f32.* R,S1 = parameter' said && "
-     "! t $P --pin nothing:data=S1 && grep -q \"has no parameter 'nothing'\" said && "
+     "t $P --mesh data=1,model=2 --pin 'relu_*:model=S1' --explain && "
+     "grep -q 'relu_.*R,S1' said && "
+     "! t $P --pin nothing:data=S1 && grep -q \"has no parameter or value 'nothing'\" said && "
      "! t $P --pin dense1.bias:data=S1 && grep -q 'cannot cut dimension 1' said && "
      "! t $P --pin dense1.bias && grep -q 'expected NAME:AXIS' said"},
     {"train", "memory",
