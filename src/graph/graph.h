@@ -5,8 +5,8 @@
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
- * epilogue, layout, fuse, schedule), place/ (rows, price, route, candidates, choose, search,
- * place), memory/ (reshard, memory), compile, program, init, session, run.
+ * epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion, candidates,
+ * choose, search, place), memory/ (reshard, memory), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
