@@ -175,7 +175,7 @@ gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
 /** Rows with an expansion that no signature lets run on its sharded inputs. */
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
 /** Nodes that are marked, [node], give way to their expansions; each has one. */
-gy_status gy_expand_nodes(const gy_graph *in, const bool *is_marked, gy_graph **out);
+gy_status gy_graph_expand_nodes(const gy_graph *in, const bool *is_marked, gy_graph **out);
 /** A placement for every value, collectives where they change. */
 gy_status gy_place(const gy_graph *in, gy_graph **out);
 /** Parameters that are cut along the data axis: gathered before each group of users and dropped

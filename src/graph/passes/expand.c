@@ -103,7 +103,7 @@ static gy_status expand_node(gy_pass *pass, int32_t index)
     return GY_OK;
 }
 
-gy_status gy_expand_nodes(const gy_graph *in, const bool *is_marked, gy_graph **out)
+gy_status gy_graph_expand_nodes(const gy_graph *in, const bool *is_marked, gy_graph **out)
 {
     GY_ASSERT(in->batch > 0 && !in->is_placed);
     gy_pass pass;
@@ -130,7 +130,7 @@ gy_status gy_expand(const gy_graph *in, gy_graph **out)
         mark_node(in, i, sharded);
         marks[i] = needs_expansion(in, &in->nodes[i], sharded);
     }
-    status = status < 0 ? status : gy_expand_nodes(in, marks, out);
+    status = status < 0 ? status : gy_graph_expand_nodes(in, marks, out);
     gy_free(sharded);
     gy_free(marks);
     return status;

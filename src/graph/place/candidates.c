@@ -314,8 +314,8 @@ static gy_status list_signatures(gy_placer *placer, wanted *w)
         if (is_fixed) {
             list_fixed(placer, w, axis);
         }
-        if (gy_pinned_along(w->node, axis)) {
-            GY_TRY(gy_pinned_check(placer, w->index, axis));
+        if (gy_placer_is_pinned(w->node, axis)) {
+            GY_TRY(gy_placer_check_pin(placer, w->index, axis));
             set_all(w, &w->list[axis][0], w->node->attributes.pin.to[axis]);
             continue;
         }

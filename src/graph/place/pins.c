@@ -11,16 +11,16 @@
 #include <math.h>
 #include <stdio.h>
 
-bool gy_pinned_along(const gy_graph_node *node, int axis)
+bool gy_placer_is_pinned(const gy_graph_node *node, int axis)
 {
     GY_ASSERT(axis >= 0 && axis < GY_MESH_MAX);
     return node->op == &gy_ops_row_pin && (node->attributes.pin.axes >> axis & 1) != 0;
 }
 
-bool gy_pinned_holds(const gy_mesh *mesh, const gy_graph_node *node, const gy_spot *spot)
+bool gy_placer_pin_holds(const gy_mesh *mesh, const gy_graph_node *node, const gy_spot *spot)
 {
     for (int axis = 0; axis < mesh->axes; axis++) {
-        if (gy_pinned_along(node, axis) &&
+        if (gy_placer_is_pinned(node, axis) &&
             !gy_placement_is(spot->along[axis], node->attributes.pin.to[axis])) {
             return false;
         }
@@ -71,13 +71,13 @@ static gy_status check_parts(const gy_placer *placer, const gy_graph_node *node,
     return status;
 }
 
-gy_status gy_pinned_check(const gy_placer *placer, int32_t index, int axis)
+gy_status gy_placer_check_pin(const gy_placer *placer, int32_t index, int axis)
 {
     GY_ASSERT(index >= 0 && index < placer->pass.in->node_count);
     const gy_graph *in = placer->pass.in;
     const gy_graph_node *node = &in->nodes[index];
     const gy_placement to = node->attributes.pin.to[axis];
-    GY_ASSERT(gy_pinned_along(node, axis));
+    GY_ASSERT(gy_placer_is_pinned(node, axis));
     if (in->mesh.kinds[axis] == GY_AXIS_MODEL && to.kind == GY_SHARD &&
         (placer->rows[node->first_value] >> to.dim & 1) != 0) {
         return gy_fail(GY_ARG,
@@ -109,7 +109,7 @@ static bool has_way(gy_placer *placer, int32_t index)
     return false;
 }
 
-gy_status gy_pinned_refuse(gy_placer *placer)
+gy_status gy_placer_refuse_pins(gy_placer *placer)
 {
     const gy_graph *in = placer->pass.in;
     for (int32_t i = 0; i < in->node_count; i++) {
@@ -118,7 +118,7 @@ gy_status gy_pinned_refuse(gy_placer *placer)
             continue;
         }
         for (int axis = 0; axis < in->mesh.axes; axis++) {
-            if (gy_pinned_along(node, axis) &&
+            if (gy_placer_is_pinned(node, axis) &&
                 node->attributes.pin.to[axis].kind == GY_PARTIAL) {
                 return gy_fail(GY_ARG,
                                "pin of %s: nothing makes it a Partial along %s=%d, expected R "

@@ -321,7 +321,7 @@ gy_status gy_placer_decide(gy_placer *placer)
     for (int axis = 0; axis < placer->pass.in->mesh.axes; axis++) {
         GY_TRY(placer->prices[axis].status);
     }
-    return placer->cost_s < INFINITY ? GY_OK : gy_pinned_refuse(placer);
+    return placer->cost_s < INFINITY ? GY_OK : gy_placer_refuse_pins(placer);
 }
 
 void gy_placer_free(gy_placer *placer)
@@ -436,7 +436,7 @@ static gy_status expand_marked(const gy_graph *in, const bool *marks, gy_graph *
     static gy_status (*const passes[])(const gy_graph *, gy_graph **) = {
         gy_rewrite_constants, gy_rewrite_algebra, gy_rewrite_common, gy_rewrite_dead};
     gy_graph *last = NULL;
-    GY_TRY(gy_expand_nodes(in, marks, &last));
+    GY_TRY(gy_graph_expand_nodes(in, marks, &last));
     for (size_t i = 0; i < GY_COUNT(passes); i++) {
         gy_graph *next = NULL;
         const gy_status status = passes[i](last, &next);

@@ -171,14 +171,14 @@ double gy_candidates_held(const gy_placer *placer, int32_t index, const int32_t 
 /* ---- pins.c ---- */
 
 /** Is the node one that pins its value along the axis? */
-bool gy_pinned_along(const gy_graph_node *node, int axis);
+bool gy_placer_is_pinned(const gy_graph_node *node, int axis);
 /** Does a pin allow its value there? True of other nodes. */
-bool gy_pinned_holds(const gy_mesh *mesh, const gy_graph_node *node, const gy_spot *spot);
+bool gy_placer_pin_holds(const gy_mesh *mesh, const gy_graph_node *node, const gy_spot *spot);
 /** May the value of pin `index`, whose rows are known, be kept so along the axis? GY_ARG says
  * why not. */
-gy_status gy_pinned_check(const gy_placer *placer, int32_t index, int axis);
+gy_status gy_placer_check_pin(const gy_placer *placer, int32_t index, int axis);
 /** GY_ARG: a pin that no way leads to. GY_OK: there is none. */
-gy_status gy_pinned_refuse(gy_placer *placer);
+gy_status gy_placer_refuse_pins(gy_placer *placer);
 
 /* ---- expansion.c ---- */
 

@@ -307,7 +307,7 @@ static gy_status list_spots(search *s, int32_t node, int32_t output, int32_t val
     }
     int32_t kept = 0; /* where a pin says */
     for (int32_t i = 0; i < count; i++) {
-        if (gy_pinned_holds(&in->mesh, &in->nodes[node], &kin->spots[list[i]])) {
+        if (gy_placer_pin_holds(&in->mesh, &in->nodes[node], &kin->spots[list[i]])) {
             list[kept++] = list[i];
         }
     }

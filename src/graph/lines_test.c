@@ -1,7 +1,6 @@
 /* Goal: softmax, layer norm, cross entropy and argmax over a dimension that a mesh cuts give
  * what one rank gives; where it pays, their lines are not gathered.
  */
-#include "graph/place/place_priv.h"
 #include "graph/session_priv.h"
 
 #include <math.h>
