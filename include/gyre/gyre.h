@@ -4,6 +4,7 @@
 #ifndef GYRE_GYRE_H
 #define GYRE_GYRE_H
 
+#include <gyre/arrow.h>
 #include <gyre/base.h>
 #include <gyre/cluster.h>
 #include <gyre/coll.h>
