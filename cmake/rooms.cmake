@@ -130,6 +130,7 @@ macro(gyre_install)
     if(TARGET gyre_command)
         install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()
+    install(DIRECTORY share/gyre DESTINATION ${CMAKE_INSTALL_DATADIR})
     install(DIRECTORY include/gyre DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN demo EXCLUDE)
     # The file finds its prefix from where it lies, so that the tree can be moved.
     file(RELATIVE_PATH GYRE_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

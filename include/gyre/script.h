@@ -38,7 +38,8 @@ typedef struct gy_script_options {
 
 /**
  * Read, parse and bind a script with all that it sources and calls; nothing runs. Functions
- * that it does not define are found as NAME.dml in the folders of GYRE_DML_PATH ("A:B").
+ * that it does not define are found as NAME.dml in the folders of GYRE_DML_PATH ("A:B"),
+ * then in share/gyre/dml beside the library.
  *
  * @param options  borrowed while the script lives
  * @param script   takes it, also after a failure that gy_script_report explains; NULL for

@@ -5,11 +5,15 @@
 #include "dml/builtins/builtins.h"
 #include "dml/run/run.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct gy_script {
     gy_dml_script *inner;
+    char *library; /* folders of functions: GYRE_DML_PATH, then Gyre's own */
     bool was_run;
 };
 
@@ -17,6 +21,44 @@ static void print_out(void *arg, const char *text, size_t size_bytes)
 {
     (void)arg;
     fwrite(text, 1, size_bytes, stdout); /* a failure stays in the stream: main looks */
+}
+
+/* The folder of functions that is installed with this code, which lies in bin, lib or a folder
+ * below lib (in a build folder: below the source). False: there is none. */
+static bool find_own_library(char out[4096])
+{
+    static const char *const places[] = {"..", "../.."};
+    static const char here; /* an address of this code */
+    Dl_info info;
+    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) {
+        return false;
+    }
+    char folder[4096];
+    const char *path = strchr(info.dli_fname, '/') != NULL ? info.dli_fname : "/proc/self/exe";
+    if (realpath(path, folder) == NULL) {
+        return false;
+    }
+    *strrchr(folder, '/') = '\0';
+    for (size_t i = 0; i < GY_COUNT(places); i++) {
+        if (gy_print_whole(out, 4096, "%s/%s/share/gyre/dml", folder, places[i]) &&
+            access(out, R_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL: out of memory. */
+static char *library_path(void)
+{
+    char own[4096] = "";
+    const char *given = gy_setting_get("GYRE_DML_PATH");
+    gy_text text = {.data = NULL};
+    if (!find_own_library(own)) {
+        own[0] = '\0';
+    }
+    gy_text_add(&text, "%s:%s", given != NULL ? given : "", own);
+    return text.data;
 }
 
 gy_status gy_script_new(const gy_script_options *options, gy_script **script)
@@ -31,6 +73,11 @@ gy_status gy_script_new(const gy_script_options *options, gy_script **script)
     if (made == NULL) {
         return GY_NOMEM;
     }
+    made->library = library_path();
+    if (made->library == NULL) {
+        gy_free(made);
+        return GY_NOMEM;
+    }
     const gy_dml_script_options inner = {
         .path = known.path != NULL ? known.path : "text",
         .text = known.text,
@@ -41,10 +88,11 @@ gy_status gy_script_new(const gy_script_options *options, gy_script **script)
         .print = known.print != NULL ? known.print : print_out,
         .print_arg = known.print_arg,
         .has_statistics = known.statistics,
-        .library = gy_setting_get("GYRE_DML_PATH"),
+        .library = made->library,
     };
     const gy_status status = gy_dml_script_open(&inner, &made->inner);
     if (made->inner == NULL) {
+        gy_free(made->library);
         gy_free(made);
         return status;
     }
@@ -112,6 +160,7 @@ void gy_script_free(gy_script *script)
 {
     if (script != NULL) {
         gy_dml_script_close(script->inner);
+        gy_free(script->library);
         gy_free(script);
     }
 }
