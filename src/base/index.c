@@ -2,14 +2,9 @@
 
 #include <string.h>
 
-static size_t home(const gy_index *table, gy_key key)
-{
-    return (key.low ^ (key.low >> 32) ^ key.high) & table->mask;
-}
-
 static size_t find_cell(const gy_index *table, gy_key key)
 {
-    size_t at = home(table, key);
+    size_t at = gy_index_home(table, key);
     while (table->cells[at].value != 0 && !gy_key_is_same(table->cells[at].key, key)) {
         at = (at + 1) & table->mask;
     }
@@ -72,7 +67,7 @@ void gy_index_remove(gy_index *table, gy_key key)
     }
     for (size_t at = (hole + 1) & table->mask; table->cells[at].value != 0;
          at = (at + 1) & table->mask) {
-        size_t is_local = home(table, table->cells[at].key);
+        size_t is_local = gy_index_home(table, table->cells[at].key);
         if (((at - is_local) & table->mask) >= ((at - hole) & table->mask)) {
             table->cells[hole] = table->cells[at];
             hole = at;

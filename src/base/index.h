@@ -38,6 +38,20 @@ static inline size_t gy_index_bytes(const gy_index *table)
     return table->cells == NULL ? 0 : (table->mask + 1) * sizeof(gy_index_cell);
 }
 
+/** Where the search for a key begins. */
+static inline size_t gy_index_home(const gy_index *table, gy_key key)
+{
+    return (key.low ^ (key.low >> 32) ^ key.high) & table->mask;
+}
+
+/** The key will be searched soon: begin to read its cell. */
+static inline void gy_index_prefetch(const gy_index *table, gy_key key)
+{
+    if (table->cells != NULL) {
+        __builtin_prefetch(&table->cells[gy_index_home(table, key)]);
+    }
+}
+
 /** The key of a number that is no hash. */
 static inline gy_key gy_index_id(uint64_t id)
 {

@@ -72,12 +72,16 @@ static gy_status cut_sparse(gy_ps_request *request)
     const gy_ps_table_options *o = &request->table->options;
     uint32_t parts = request->piece_count;
     gy_ps *ps = request->table->ps;
+    if (parts == 1) {
+        request->pieces[0].count = request->count;
+        return GY_OK;
+    }
     for (size_t i = 0; i < request->count; i++) {
         ps_piece *piece = &request->pieces[gy_ps_key_part(o, request->keys[i], parts)];
         piece->begin = piece->count == 0 ? i : piece->begin;
         piece->count++;
     }
-    if (o->is_by_range || parts == 1) {
+    if (o->is_by_range) {
         return GY_OK;
     }
     for (uint32_t i = 0; i < parts; i++) {

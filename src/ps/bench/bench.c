@@ -17,7 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAMPLES_MAX = 20000, SAMPLES_MIN = 5, BYTES_MAX = 16 << 20, SPARSE_KEYS = 100000 };
+enum {
+    SAMPLES_MAX = 20000,
+    SAMPLES_MIN = 5,
+    BYTES_MAX = 16 << 20,
+    SPARSE_KEYS = 100000,
+    WARM = 12
+};
 enum { CHILD_SERVER, CHILD_ECHO, CHILDREN };
 
 typedef struct bench {
@@ -203,7 +209,7 @@ static gy_status measure(gy_status (*run)(step *of), step *of, double *median_s)
     bench *at = of->at;
     int count = 0;
     memset(times, 0, sizeof(times)); /* its page faults are not the step's */
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < WARM; i++) {
         GY_TRY(run(of));
     }
     uint64_t faults = all_faults(at);

@@ -182,12 +182,6 @@ void gy_ps_part_range(const gy_ps_table_options *table, uint32_t part, uint32_t 
 
 /* A bijection whose bits all depend on all bits of the key (the end of SplitMix64, Steele et
  * al., OOPSLA 2014). */
-static uint64_t mixed(uint64_t key)
-{
-    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9u;
-    key = (key ^ (key >> 27)) * 0x94D049BB133111EBu;
-    return key ^ (key >> 31);
-}
 
 uint32_t gy_ps_key_part(const gy_ps_table_options *table, uint64_t key, uint32_t parts)
 {
@@ -201,7 +195,7 @@ uint32_t gy_ps_key_part(const gy_ps_table_options *table, uint64_t key, uint32_t
         }
         return part;
     }
-    uint64_t place = table->is_by_range ? key : mixed(key);
+    uint64_t place = table->is_by_range ? key : gy_ps_key_mixed(key);
     /* the upper 64 bits of place * parts */
     return (uint32_t)(((place >> 32) * parts + ((place & UINT32_MAX) * parts >> 32)) >> 32);
 }
@@ -216,7 +210,8 @@ gy_status gy_ps_keys_check(const gy_ps_table_options *table, const uint64_t *key
                            (unsigned long long)keys[i], (unsigned long long)keys[i - 1]);
         }
     }
-    for (size_t i = 0; part != UINT32_MAX && i < count; i++) {
+    bool is_any = part == UINT32_MAX || (parts == 1 && part == 0);
+    for (size_t i = 0; !is_any && i < count; i++) {
         uint32_t of = gy_ps_key_part(table, keys[i], parts);
         if (of != part) {
             return gy_fail(GY_ARG, "key %zu, %llu, belongs to part %u: this is part %u of %u",

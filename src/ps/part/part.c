@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { PREFETCH = 12 }; /* keys whose cells are being read at a time */
+
 #ifdef GYRE_PLANTED
 gy_ps_plant gy_ps_planted;
 #endif
@@ -219,6 +221,7 @@ static gy_status apply_sparse(gy_ps_part *part, const gy_ps_rows *rows, const ui
     const gy_ps_table_options *table = &part->options.table;
     GY_TRY(GY_GROW("ps.places", part->places, part->places_capacity, rows->count));
     for (size_t i = 0; i < rows->count; i++) { /* what can fail, first */
+        gy_ps_rows_prefetch(to, rows->keys[GY_MIN(i + PREFETCH, rows->count - 1)]);
         GY_TRY(gy_ps_rows_take(to, rows->keys[i], &part->places[i]));
     }
     for (size_t i = 0; i < rows->count; i++) {
@@ -379,6 +382,7 @@ gy_status gy_ps_part_pull(const gy_ps_part *part, const gy_ps_rows *rows, void *
         return GY_OK;
     }
     for (size_t i = 0; i < rows->count; i++) {
+        gy_ps_rows_prefetch(from, rows->keys[GY_MIN(i + PREFETCH, rows->count - 1)]);
         gy_ps_rows_read(from, rows->keys[i], to + i * from->row_bytes);
     }
     return GY_OK;

@@ -59,6 +59,20 @@ GY_MUST_CHECK gy_status gy_ps_rows_take(ps_rows *rows, uint64_t key, uint32_t *p
 /** Read a row, there or not. */
 void gy_ps_rows_read(const ps_rows *rows, uint64_t key, void *out);
 
+/** A number with all bits of the key in each of its bits: keys of one stride lie apart in the
+ * index, too. */
+static inline uint64_t gy_ps_key_mixed(uint64_t key)
+{
+    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9u;
+    key = (key ^ (key >> 27)) * 0x94D049BB133111EBu;
+    return key ^ (key >> 31);
+}
+/** The key will be taken or read soon. */
+static inline void gy_ps_rows_prefetch(const ps_rows *rows, uint64_t key)
+{
+    gy_index_prefetch(&rows->index, gy_index_id(gy_ps_key_mixed(key)));
+}
+
 /* ---- clock.c ---- */
 
 typedef struct ps_worker {

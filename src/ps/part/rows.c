@@ -115,7 +115,7 @@ gy_status gy_ps_rows_take(ps_rows *rows, uint64_t key, uint32_t *place)
 {
     size_t before = rows->index.count;
     GY_ASSERT(rows->count < rows->capacity || before > 0);
-    GY_TRY(gy_index_number(&rows->index, gy_index_id(key), place));
+    GY_TRY(gy_index_number(&rows->index, gy_index_id(gy_ps_key_mixed(key)), place));
     if (rows->index.count == before) {
         return GY_OK;
     }
@@ -134,7 +134,7 @@ gy_status gy_ps_rows_take(ps_rows *rows, uint64_t key, uint32_t *place)
 
 void gy_ps_rows_read(const ps_rows *rows, uint64_t key, void *out)
 {
-    uint32_t place = gy_index_find(&rows->index, gy_index_id(key));
+    uint32_t place = gy_index_find(&rows->index, gy_index_id(gy_ps_key_mixed(key)));
     if (place == GY_NONE) {
         fill_initial(rows->table, key, out);
     } else {
