@@ -54,12 +54,14 @@ static inline void close_servers(scene *at)
     }
 }
 
+/* Workers 1, 3, ... use sockets, the others shared memory. */
 static inline gy_ps *worker_of(const scene *at, uint32_t worker, uint32_t workers)
 {
     gy_ps *ps = NULL;
     assert_ok(gy_ps_open(&(gy_ps_options){.servers = at->list,
                                           .is_plaintext = true,
                                           .worker = worker,
+                                          .without_shared_memory = worker % 2 == 1,
                                           .workers = workers,
                                           .timeout_s = 30},
                          &ps));

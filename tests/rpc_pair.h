@@ -21,7 +21,7 @@ typedef struct kit_pair {
     kit_end server, client; /* either may have no node just now */
     gy_rpc_peer peer;
     gy_env *env;
-    bool is_plain;
+    bool is_plain, shares_memory;
 } kit_pair;
 
 static inline void kit_pair_open(kit_pair *pair, gy_env *env, bool is_plain)

@@ -135,6 +135,10 @@ typedef struct gy_ps_options {
     uint32_t worker;      /* which one this is, of ... */
     uint32_t workers;     /* ... how many; 0: 1 */
     double timeout_s;     /* of calls without a deadline of their own; 0: 60 */
+    /* Servers of this host are reached by sockets alone. Otherwise rows go through memory that
+     * worker and server share (2 MiB each), once the worker has proved its key: what they
+     * exchange is not encrypted then. */
+    bool without_shared_memory;
 } gy_ps_options;
 
 /**
@@ -303,6 +307,7 @@ typedef struct gy_ps_server_options {
     bool is_plaintext;                     /* no key; loopback addresses alone */
     const gy_ps_named_function *functions; /* (function_count) of GY_PS_FUNCTION; outlive it */
     size_t function_count;
+    bool without_shared_memory; /* as of gy_ps_options */
 } gy_ps_server_options;
 
 /**

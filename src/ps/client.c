@@ -100,6 +100,7 @@ gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **
                                  .method_count = PS_METHODS,
                                  .key_file = o.key_file,
                                  .is_plaintext = o.is_plaintext,
+                                 .shares_memory = !o.without_shared_memory,
                                  .retry_ns_max = 500000000};
     gy_status status = read_servers(made, o.servers);
     if (status == GY_OK) {

@@ -83,6 +83,7 @@ static void *push_windows(void *arg)
     NEED(self, gy_ps_open(&(gy_ps_options){.servers = self->at->list,
                                            .is_plaintext = true,
                                            .worker = self->worker,
+                                           .without_shared_memory = self->worker % 2 == 1,
                                            .workers = self->workers},
                           &ps));
     NEED(self, gy_ps_table_open(ps, "sums", self->table, &table));
@@ -149,6 +150,7 @@ static void *train_clocks(void *arg)
     NEED(self, gy_ps_open(&(gy_ps_options){.servers = self->at->list,
                                            .is_plaintext = true,
                                            .worker = self->worker,
+                                           .without_shared_memory = self->worker % 2 == 1,
                                            .workers = self->workers},
                           &ps));
     NEED(self, gy_ps_table_open(ps, "w", self->table, &table));

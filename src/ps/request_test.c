@@ -72,6 +72,7 @@ static void *push_and_pull_windows(void *arg)
     NEED(self, gy_ps_open(&(gy_ps_options){.servers = self->at->list,
                                            .is_plaintext = true,
                                            .worker = self->worker,
+                                           .without_shared_memory = self->worker % 2 == 1,
                                            .workers = 2},
                           &ps));
     NEED(self, gy_ps_table_open(ps, "sums", &sums, &table));

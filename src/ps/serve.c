@@ -27,6 +27,7 @@ gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **
     gy_rpc_options node = gy_ps_server_node(made);
     node.key_file = o.key_file;
     node.is_plaintext = o.is_plaintext;
+    node.shares_memory = !o.without_shared_memory;
     gy_status status = made->stop_file >= 0
                            ? gy_rpc_new(env, &node, &made->rpc)
                            : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));

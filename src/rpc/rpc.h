@@ -157,6 +157,10 @@ typedef struct gy_rpc_options {
     /* no key: roles and subjects are not authenticated, and only loopback addresses are
      * served */
     bool is_plaintext;
+    /* With a peer of the same host and user that has this too, what is said goes through shared
+     * memory (2 MiB a connection) once the connection is authenticated, and nothing of it is
+     * encrypted; the connection only wakes. */
+    bool shares_memory;
     int stranger_max; /* most connections at once without authentication so far; 64 */
     const struct gy_bulk_server *bulk; /* NULL: this node serves no regions (rpc/bulk.h) */
 } gy_rpc_options;

@@ -101,6 +101,7 @@ static gy_rpc *node_of(scene *at, beside_end *end, gy_rpc_role role)
                               .methods = methods,
                               .method_count = GY_COUNT(methods),
                               .arg = end,
+                              .shares_memory = at->pair.shares_memory,
                               .is_plaintext = at->pair.is_plain,
                               .key_file = at->pair.is_plain ? NULL : at->pair.ring};
     *end = (beside_end){0};
@@ -109,9 +110,12 @@ static gy_rpc *node_of(scene *at, beside_end *end, gy_rpc_role role)
     return made;
 }
 
+static bool shares_memory; /* of the scenes that are opened next */
+
 static void open_scene(scene *at, bool is_plain)
 {
     kit_pair_open(&at->pair, gy_env_real(), is_plain);
+    at->pair.shares_memory = shares_memory;
     at->pair.server.rpc = node_of(at, &at->server, GY_RPC_NAMESERVER);
     at->pair.client.rpc = node_of(at, &at->client, GY_RPC_DAEMON);
     assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->pair.address));
@@ -164,6 +168,20 @@ static gy_status ask(scene *at, uint32_t type, uint64_t number, size_t size_byte
                        call);
 }
 
+/* Is memory of a connection mapped here? */
+static bool has_rings(void)
+{
+    char line[512];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    assert_non_null(maps);
+    while (!found && fgets(line, sizeof(line), maps) != NULL) {
+        found = strstr(line, "memfd:gyre-rings") != NULL;
+    }
+    fclose(maps);
+    return found;
+}
+
 static void bytes_pass(bool is_plain)
 {
     static const size_t sizes[] = {1, 4096, 4097, 262144, 262145, 1000000, BESIDE_MAX};
@@ -188,7 +206,9 @@ static void bytes_pass(bool is_plain)
         assert_int_equal(got.size_bytes, sizes[i]);
         assert_memory_equal(room, wanted, sizes[i]);
     }
+    assert_int_equal(has_rings(), shares_memory);
     close_scene(&at);
+    assert_false(has_rings());
     gy_free(data);
     gy_free(room);
     gy_free(wanted);
@@ -203,6 +223,14 @@ GY_TEST(bytes_pass_under_tls)
 GY_TEST(bytes_pass_in_plain_text)
 {
     bytes_pass(true);
+}
+
+GY_TEST(bytes_pass_through_shared_memory)
+{
+    shares_memory = true;
+    bytes_pass(false);
+    bytes_pass(true);
+    shares_memory = false;
 }
 
 GY_TEST(they_are_judged_before_memory_is_taken)
@@ -227,7 +255,7 @@ GY_TEST(they_are_judged_before_memory_is_taken)
 }
 
 /* Ends calls when some of their bytes have left: a part of a frame, a whole one. */
-GY_TEST(a_call_that_ends_midway_leaves_a_connection)
+static void calls_end_midway(void)
 {
     scene at;
     uint8_t *data = gy_alloc("test.beside", BESIDE_MAX);
@@ -261,6 +289,18 @@ GY_TEST(a_call_that_ends_midway_leaves_a_connection)
     close_scene(&at);
     assert_int_equal(gy_alloc_live(), live);
     gy_free(data);
+}
+
+GY_TEST(a_call_that_ends_midway_leaves_a_connection)
+{
+    calls_end_midway();
+}
+
+GY_TEST(a_call_that_ends_midway_leaves_shared_memory)
+{
+    shares_memory = true;
+    calls_end_midway();
+    shares_memory = false;
 }
 
 GY_TEST_MAIN(NULL, NULL)

@@ -36,6 +36,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)status; /* a failure shows at the next read */
     (void)events;
     connection->stream->happened++;
+    connection->has_bells = true;
     gy_rpc_connection_go_on(connection);
 }
 
@@ -231,6 +232,31 @@ void gy_rpc_connection_heat(stream_connection *connection)
     connection->is_hot = true;
 }
 
+/* ---- The wire, or shared memory ---- */
+
+static gy_status read_bytes(stream_connection *connection, const struct iovec *pieces,
+                            int count, size_t *got)
+{
+    if (connection->rings != NULL) {
+        return gy_rpc_share_read(connection, pieces, count, got);
+    }
+    return gy_tcp_wire_read(connection->wire, pieces, count, got);
+}
+
+static gy_status write_bytes(stream_connection *connection, const struct iovec *pieces,
+                             int count, size_t *put)
+{
+    if (connection->rings != NULL) {
+        return gy_rpc_share_write(connection, pieces, count, put);
+    }
+    return gy_tcp_wire_write(connection->wire, pieces, count, put);
+}
+
+static gy_status flush_bytes(stream_connection *connection)
+{
+    return connection->rings != NULL ? GY_OK : gy_tcp_wire_flush(connection->wire);
+}
+
 /* ---- Close ---- */
 
 static void on_closed(uv_handle_t *handle)
@@ -270,6 +296,7 @@ void gy_rpc_connection_close(stream_connection *connection)
         return;
     }
     (void)uv_poll_stop(&connection->poll); /* always returns 0 */
+    gy_rpc_share_end(connection);
     gy_tcp_wire_close(connection->wire);
     connection->wire = NULL;
     uv_close((uv_handle_t *)&connection->poll, on_closed);
@@ -307,8 +334,8 @@ void gy_rpc_connection_close_link(void *carrier, gy_rpc_link *link)
     /* send what is queued if there is room, as the connection closes */
     if (connection->is_open && size > 0) {
         struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-        if (gy_tcp_wire_write(connection->wire, &piece, 1, &put) == GY_OK) {
-            (void)gy_tcp_wire_flush(connection->wire);
+        if (write_bytes(connection, &piece, 1, &put) == GY_OK) {
+            (void)flush_bytes(connection);
         }
     }
     gy_rpc_connection_close(connection);
@@ -337,7 +364,8 @@ void gy_rpc_connection_watch(stream_connection *connection)
         has_output = gy_rpc_bulk_wants_room(connection);
         events = gy_rpc_bulk_wants_input(connection) ? UV_READABLE : 0;
     }
-    if (has_output || gy_tcp_wire_wants_room(connection->wire)) {
+    bool wants_room = has_output || gy_tcp_wire_wants_room(connection->wire);
+    if (wants_room && connection->rings == NULL) { /* room in a ring is told by the bell */
         events |= UV_WRITABLE;
     }
     if (events == 0) {
@@ -354,7 +382,8 @@ void gy_rpc_connection_watch(stream_connection *connection)
  * in place of one that is allocated for each. */
 static gy_status widen(stream_connection *connection, size_t size_bytes)
 {
-    if (connection->stream->tls == NULL || connection->is_wide || size_bytes < WIDE_BYTES) {
+    if (connection->stream->tls == NULL || connection->rings != NULL || connection->is_wide ||
+        size_bytes < WIDE_BYTES) {
         return GY_OK;
     }
     connection->is_wide = true;
@@ -370,16 +399,17 @@ static gy_status write_out(stream_connection *connection)
     while (status == GY_OK && !connection->is_closed &&
            (count = gy_rpc_link_outputs(connection->link, pieces)) > 0) {
         GY_TRY(widen(connection, count > 1 ? pieces[1].iov_len : pieces[0].iov_len));
-        if (connection->stream->tls != NULL && !connection->is_wide) {
+        bool is_tls = connection->stream->tls != NULL && connection->rings == NULL;
+        if (is_tls && !connection->is_wide) {
             count = 1; /* pieces are records of their own */
         }
-        status = gy_tcp_wire_write(connection->wire, pieces, count, &put);
+        status = write_bytes(connection, pieces, count, &put);
         if (put > 0) {
             gy_rpc_link_sent(connection->stream->rpc, connection->link, put);
         }
     }
     if (status >= 0 && !connection->is_closed) {
-        status = gy_tcp_wire_flush(connection->wire);
+        status = flush_bytes(connection);
     }
     return status;
 }
@@ -396,8 +426,8 @@ static gy_status read_in(stream_connection *connection)
         size_t asked = room + STREAM_BUFFER_BYTES;
         pieces[0].iov_len = room;
         GY_TRY(widen(connection, room));
-        gy_status status = gy_tcp_wire_read(connection->wire, room > 0 ? pieces : &pieces[1],
-                                            room > 0 ? 2 : 1, &got);
+        gy_status status =
+            read_bytes(connection, room > 0 ? pieces : &pieces[1], room > 0 ? 2 : 1, &got);
         if (status != GY_OK) {
             return status;
         }
@@ -414,7 +444,7 @@ static gy_status read_in(stream_connection *connection)
         if (connection->is_stranger && gy_rpc_link_is_ready(connection->link)) {
             gy_rpc_stranger_remove(connection);
         }
-        if (stream->tls == NULL && got < asked) {
+        if (stream->tls == NULL && connection->rings == NULL && got < asked) {
             return GY_OK; /* the socket had no more: spare the call that says so */
         }
     }
@@ -434,6 +464,9 @@ static gy_status go_up(stream_connection *connection)
         return gy_rpc_bulk_greet(connection);
     }
     if (connection->is_caller) {
+        if (stream->shares_memory && gy_rpc_share_ask(connection)) {
+            return GY_OK; /* the link is up once that is answered */
+        }
         gy_rpc_link_up(stream->rpc, connection->link, GY_RPC_ROLES, "");
         return GY_OK;
     }
@@ -455,13 +488,17 @@ static gy_status identify(stream_connection *connection)
         struct iovec piece = {.iov_base = connection->head + connection->head_bytes,
                               .iov_len = GY_FRAME_BYTES - connection->head_bytes};
         size_t got = 0;
-        gy_status status = gy_tcp_wire_read(connection->wire, &piece, 1, &got);
+        gy_status status = read_bytes(connection, &piece, 1, &got);
         if (status != GY_OK) {
             return status;
         }
         connection->head_bytes += got;
     }
     gy_transport_frame frame;
+    if (!connection->was_asked && gy_rpc_share_is_asked(connection)) {
+        GY_TRY(gy_rpc_share_answer(connection));
+        return connection->share_bytes == 0 ? identify(connection) : GY_AGAIN;
+    }
     if (gy_transport_frame_read(connection->head, 0, BULK_WORD_BYTES, &frame) == GY_OK &&
         frame.type == GY_FRAME_MESSAGE && frame.tag == KIND_FETCH) {
         return gy_rpc_bulk_accept(connection);
@@ -487,7 +524,7 @@ static void go_on(stream_connection *connection, gy_status status)
 
 void gy_rpc_connection_write(stream_connection *connection)
 {
-    if (connection->is_open && connection->link != NULL) {
+    if (connection->is_open && connection->link != NULL && !connection->is_sharing) {
         go_on(connection, write_out(connection));
     }
 }
@@ -508,6 +545,9 @@ void gy_rpc_connection_go_on(stream_connection *connection)
             status = go_up(connection);
         }
     }
+    if (connection->is_open && status == GY_OK && connection->is_sharing) {
+        status = gy_rpc_share_hear(connection);
+    }
     bool is_known = connection->link != NULL || connection->bulk != NULL;
     if (connection->is_open && status == GY_OK && !connection->is_closed && !is_known) {
         status = identify(connection);
@@ -518,10 +558,11 @@ void gy_rpc_connection_go_on(stream_connection *connection)
             gy_rpc_connection_heat(connection);
         }
     }
-    if (connection->is_open && status >= 0 && connection->link != NULL) {
+    bool has_link = connection->link != NULL && !connection->is_sharing;
+    if (connection->is_open && status >= 0 && has_link) {
         status = read_in(connection);
     }
-    if (connection->is_open && status >= 0 && connection->link != NULL) {
+    if (connection->is_open && status >= 0 && has_link && connection->link != NULL) {
         status = write_out(connection);
     }
     go_on(connection, status);

@@ -113,6 +113,12 @@ static int64_t next_ns(const void *carrier)
 {
     const gy_stream *stream = carrier;
     int64_t at_ns = stream->hot != NULL ? 0 : INT64_MAX;
+    /* Who asks outside a turn is about to wait for the descriptor, as a turn that may sleep is:
+     * from here on the other ends of shared memory ring. */
+    if ((!stream->is_turning || stream->may_sleep) &&
+        !gy_rpc_shares_arm((gy_stream *)(uintptr_t)stream)) {
+        return 0;
+    }
     /* libuv registers new sockets with its descriptor only when it polls. A caller that waits
      * for that descriptor would miss their events, so let libuv poll now. */
     if (uv_loop_alive(&stream->loop) && uv_backend_timeout(&stream->loop) == 0) {
@@ -156,14 +162,20 @@ static gy_status turn(void *carrier, gy_deadline deadline)
 {
     gy_stream *stream = carrier;
     stream->happened = 0;
+    stream->is_turning = true;
     push(stream);
     do {
+        gy_rpc_shares_look(stream);
+        stream->may_sleep = deadline.at_ns > 0 && stream->happened == 0;
         wait(stream, GY_MIN(deadline.at_ns, gy_rpc_next(stream->rpc).at_ns));
+        stream->may_sleep = false;
+        gy_rpc_shares_look(stream);
         go_on_hot(stream);
         /* After the sockets, so that a peer whose data have arrived is not found silent. */
         stream->happened += gy_rpc_next(stream->rpc).at_ns <= gy_now_ns(stream->env);
         do_due(stream);
     } while (stream->happened == 0 && gy_now_ns(stream->env) < deadline.at_ns);
+    stream->is_turning = false;
     return stream->happened > 0 ? GY_OK : GY_AGAIN;
 }
 
@@ -239,6 +251,7 @@ gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
     snprintf(stream->who.subject, sizeof(stream->who.subject), "%s",
              options->subject != NULL ? options->subject : "");
     stream->server = options->bulk;
+    stream->shares_memory = options->shares_memory;
     stream->listener = -1;
     stream->listen_ns = INT64_MAX;
     stream->stranger_max = options->stranger_max > 0 ? options->stranger_max : GY_STRANGERS;

@@ -3,13 +3,14 @@
  * of room transport (plain, or TLS 1.3 with a key of the ring) that a poll handle watches.
  *
  * stream.c the loop and its turns · listen.c unauthenticated callers · connect.c one
- * connection.
+ * connection · share.c its bytes go through shared memory · rings.c that memory.
  */
 #ifndef GY_RPC_STREAM_STREAM_PRIV_H
 #define GY_RPC_STREAM_STREAM_PRIV_H
 
 #include "rpc/keyring.h"
 #include "rpc/session/session_priv.h"
+#include "rpc/stream/rings_priv.h"
 #include "transport/net.h"
 
 #include <uv.h>
@@ -20,6 +21,9 @@ enum {
     STREAM_OLDER = 64,
     WIDE_BYTES = 64 * 1024
 };
+
+/* What a caller says of its shared memory, and the answer. */
+enum { GY_RPC_SHARE_BYTES = 32 };
 
 typedef struct gy_stream gy_stream;
 typedef struct stream_lookup stream_lookup;
@@ -42,8 +46,17 @@ typedef struct stream_connection {
     uv_poll_t poll;
     int events; /* watched events; 0: none */
     bool has_poll, is_caller, is_open, is_closed, is_pushed, is_hot, is_stranger;
-    bool is_wide;         /* its wire has large buffers */
-    gy_deadline deadline; /* while it is unauthenticated */
+    bool is_wide; /* its wire has large buffers */
+    /* Shared memory in place of the wire, which is the bell; NULL: none. */
+    stream_rings *rings, *asked_rings; /* asked_rings: the other end has not answered */
+    struct stream_connection *next_shared;
+    uint8_t share[GY_RPC_SHARE_BYTES]; /* what is asked or answered about it */
+    size_t share_bytes;                /* so many have arrived, of its header too */
+    bool is_sharing;                   /* it was asked for, and is not answered */
+    bool was_asked;                    /* once is enough */
+    bool has_bells;                    /* some may be in the socket */
+    bool is_silent;                    /* the other end has closed the bell */
+    gy_deadline deadline;              /* while it is unauthenticated */
     char from[GY_ADDRESS_TEXT_BYTES];
 } stream_connection;
 
@@ -77,6 +90,10 @@ struct gy_stream {
     uint32_t bulk_count;  /* transfers being sent */
     uint64_t fetch_count; /* total number ever */
     uint8_t *buffer;      /* (STREAM_BUFFER_BYTES) buffer for reads */
+    bool shares_memory;
+    bool is_turning, may_sleep; /* in a turn, which may sleep */
+    stream_connection *shared;  /* those with shared memory */
+    int shared_count;
 };
 
 /* ---- connect.c ---- */
@@ -118,6 +135,29 @@ int64_t gy_rpc_strangers_due_ns(const gy_stream *stream);
 /** Watch the listener again when the pause after a failure is over. */
 void gy_rpc_listener_look(gy_stream *stream);
 void gy_stream_unlisten(gy_stream *stream);
+
+/* ---- share.c ---- */
+
+/** Ask the other end of an open connection to use shared memory. False: it is not asked. */
+bool gy_rpc_share_ask(stream_connection *connection);
+/** Read the answer. GY_OK the link is up, with or without shared memory; GY_AGAIN; GY_PEER;
+ * GY_FORMAT */
+GY_MUST_CHECK gy_status gy_rpc_share_hear(stream_connection *connection);
+/** Is the header of the first frame such a question? */
+bool gy_rpc_share_is_asked(const stream_connection *connection);
+/** Read the question and answer it: then share_bytes is 0, and the first frame follows. */
+GY_MUST_CHECK gy_status gy_rpc_share_answer(stream_connection *connection);
+/** As those of the wire. GY_PEER the bell was closed, and all was read */
+gy_status gy_rpc_share_read(stream_connection *connection, const struct iovec *pieces,
+                            int count, size_t *got);
+gy_status gy_rpc_share_write(stream_connection *connection, const struct iovec *pieces,
+                             int count, size_t *put);
+/** Mark connections whose memory has work. Their bells are not wanted from here on. */
+void gy_rpc_shares_look(gy_stream *stream);
+/** This node is about to sleep. False: there is work. */
+bool gy_rpc_shares_arm(gy_stream *stream);
+/** The connection ends. */
+void gy_rpc_share_end(stream_connection *connection);
 
 /* ---- bulk.c ---- */
 
