@@ -1,10 +1,11 @@
 /**
- * Gyre's side of the training-step benchmark: one model, one batch size, one thread.
+ * Gyre's side of the training-step benchmarks: one model, one batch size, one thread a rank.
  *
  * Usage: steps mlp|lenet|gpt BATCH [nodropout]. Reads a number of steps per line from standard
- * input, runs them, answers "CPU_SECONDS LOSS". Data and first weights follow the formulas of
- * torch_peer.py. The GPT has 4 layers of width 256, 4 heads, windows of 128 of 1,024 tokens and
- * is updated by Adam.
+ * input, runs them, answers "CPU_SECONDS LOSS", and as rank 0 of several, started by
+ * `gyre run`, "WALL_SECONDS LOSS EXPOSED_SECONDS": the batch is then that of all ranks. Data
+ * and first weights follow the formulas of torch_peer.py. The GPT has 4 layers of width 256, 4
+ * heads, windows of 128 of 1,024 tokens and is updated by Adam.
  */
 #include "train/train_priv.h"
 
@@ -60,10 +61,13 @@ static void set_weights(gy_model *model)
     }
 }
 
-static gy_status make_gpt(gy_model **model)
+static gy_status make_gpt(gy_comm *comm, gy_model **model)
 {
-    const gy_model_options options = {
-        .dtype = GY_F32, .input_sizes = {LENGTH}, .class_count = VOCABULARY, .workers = 1};
+    const gy_model_options options = {.dtype = GY_F32,
+                                      .input_sizes = {LENGTH},
+                                      .class_count = VOCABULARY,
+                                      .comm = comm,
+                                      .workers = 1};
     const gy_gpt_options gpt = {.layers = 4, .width = 256, .heads = 4};
     gy_train_options training;
     GY_TRY(gy_gpt_new(&gpt, &options, model));
@@ -78,12 +82,15 @@ static gy_status make_gpt(gy_model **model)
     return GY_OK;
 }
 
-static gy_status make_model(const char *name, bool has_dropout, gy_model **model)
+static gy_status make_model(const char *name, bool has_dropout, gy_comm *comm, gy_model **model)
 {
-    gy_model_options options = {
-        .dtype = GY_F32, .input_rank = 3, .input_sizes = {1, 28, 28}, .workers = 1};
+    gy_model_options options = {.dtype = GY_F32,
+                                .input_rank = 3,
+                                .input_sizes = {1, 28, 28},
+                                .comm = comm,
+                                .workers = 1};
     if (strcmp(name, "gpt") == 0) {
-        return make_gpt(model);
+        return make_gpt(comm, model);
     }
     GY_TRY(gy_model_named(name, &options, 10, model));
     for (int i = 0; !has_dropout && i < (*model)->layer_count; i++) {
@@ -99,22 +106,27 @@ static gy_status make_model(const char *name, bool has_dropout, gy_model **model
     return GY_OK;
 }
 
-static void fill(const gy_batch *rows, bool is_text)
+/* The rows of a batch from row `first` on. */
+static void fill(const gy_batch *rows, int64_t first, bool is_text)
 {
-    for (int64_t i = 0; i < gy_tensor_count(rows->x); i++) {
+    const int64_t count = rows->rows > 0 ? gy_tensor_count(rows->x) : 0;
+    const int64_t labels = rows->rows > 0 ? gy_tensor_count(rows->labels) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = i + first * (count / rows->rows);
         gy_tensor_set(rows->x, i,
-                      is_text ? (double)(i * 7919 % VOCABULARY)
-                              : sin(0.01 * (double)i) * 0.5 + 0.5);
+                      is_text ? (double)(at * 7919 % VOCABULARY)
+                              : sin(0.01 * (double)at) * 0.5 + 0.5);
     }
-    for (int64_t i = 0; i < gy_tensor_count(rows->labels); i++) {
+    for (int64_t i = 0; i < labels; i++) {
+        const int64_t at = i + first * (labels / rows->rows);
         gy_tensor_set(rows->labels, i,
-                      (double)(is_text ? (i + 1) * 7919 % VOCABULARY : i % 10));
+                      (double)(is_text ? (at + 1) * 7919 % VOCABULARY : at % 10));
     }
 }
 
 /* One update; `step` counts from 1. */
-static gy_status run_step(gy_model *model, const gy_batch *rows, gy_tensor *scalars[2],
-                          int64_t step, double *loss)
+static gy_status run_step(gy_model *model, int64_t batch, const gy_batch *rows,
+                          gy_tensor *scalars[2], int64_t step, double *loss)
 {
     gy_feed feeds[4] = {{model->x, rows->x},
                         {model->labels, rows->labels},
@@ -127,7 +139,7 @@ static gy_status run_step(gy_model *model, const gy_batch *rows, gy_tensor *scal
     gy_tensor_set(scalars[1], 0, 1 / sqrt(1 - pow(beta2, (double)step)));
     gy_status status = results == NULL ? GY_NOMEM
                                        : gy_session_run(model->session, feeds, is_adam ? 4 : 3,
-                                                        rows->rows, model->update.fetches,
+                                                        batch, model->update.fetches,
                                                         model->update.fetch_count, results);
     if (status == GY_OK) {
         *loss = gy_tensor_get(results[0], 0);
@@ -137,33 +149,103 @@ static gy_status run_step(gy_model *model, const gy_batch *rows, gy_tensor *scal
     return status;
 }
 
-static gy_status serve(gy_model *model, int64_t batch, bool is_text)
+/* Until the first rank has said how many steps: the others sleep meanwhile, for the peer of
+ * the comparison runs on their cores. */
+static gy_status hear(gy_comm *comm, int64_t *steps)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+    gy_request *request = NULL;
+    const gy_coll_call call = gy_broadcast_call(steps, 1, GY_I64, 0);
+    GY_TRY(gy_request_begin(comm, &call, &request));
+    gy_status status = gy_request_test(request);
+    while (status == GY_AGAIN) {
+        nanosleep(&pause, NULL);
+        status = gy_request_test(request);
+    }
+    gy_request_free(request);
+    return status < 0 ? status : gy_barrier(comm);
+}
+
+/* Steps that the next line asks for. 0: the end. */
+static gy_status next_steps(gy_comm *comm, int64_t *steps)
+{
+    char line[64];
+    *steps = 0;
+    if (gy_comm_rank(comm) == 0 && fgets(line, sizeof(line), stdin) != NULL) {
+        *steps = strtol(line, NULL, 10);
+    }
+    return gy_comm_size(comm) > 1 ? hear(comm, steps) : GY_OK;
+}
+
+static double wall_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void answer(gy_comm *comm, double cpu_s, double wall_s, double loss, double exposed_s)
+{
+    if (gy_comm_size(comm) == 1) {
+        printf("%.9f %.9g\n", cpu_s, loss);
+    } else if (gy_comm_rank(comm) == 0) {
+        printf("%.9f %.9g %.9f\n", wall_s, loss, exposed_s);
+    }
+    fflush(stdout);
+}
+
+static gy_status run_all(gy_model *model, gy_comm *comm, int64_t batch, const gy_batch *rows,
+                         gy_tensor *scalars[2])
+{
+    int64_t step = 0, steps = 0;
+    GY_TRY(next_steps(comm, &steps));
+    while (steps > 0) {
+        const double cpu_begun = cpu_seconds(), wall_begun = wall_seconds();
+        const gy_session_stats before = gy_session_statistics(model->session);
+        double loss = 0;
+        for (int64_t i = 0; i < steps; i++) {
+            GY_TRY(run_step(model, batch, rows, scalars, ++step, &loss));
+        }
+        const gy_session_stats after = gy_session_statistics(model->session);
+        answer(comm, cpu_seconds() - cpu_begun, wall_seconds() - wall_begun, loss,
+               after.exposed_communication_s - before.exposed_communication_s);
+        GY_TRY(next_steps(comm, &steps));
+    }
+    return GY_OK;
+}
+
+static gy_status serve(gy_model *model, gy_comm *comm, int64_t batch, bool is_text)
 {
     gy_batch rows;
     gy_tensor *scalars[2] = {NULL, NULL};
-    GY_TRY(gy_batch_new(model, batch, &rows));
-    fill(&rows, is_text);
+    int64_t first = 0, last = 0;
+    gy_model_part(model, batch, &first, &last);
+    GY_TRY(gy_batch_new(model, last - first, &rows));
+    fill(&rows, first, is_text);
     for (int i = 0; i < 2; i++) {
         GY_TRY(gy_tensor_zeros(NULL, GY_F32, NULL, 0, &scalars[i]));
     }
-    printf("ready gyre %s\n", gy_version());
-    fflush(stdout);
-    char line[64];
-    int64_t step = 0;
-    while (fgets(line, sizeof(line), stdin) != NULL) {
-        long steps = strtol(line, NULL, 10);
-        double begun = cpu_seconds();
-        double loss = 0;
-        for (long i = 0; i < steps; i++) {
-            GY_TRY(run_step(model, &rows, scalars, ++step, &loss));
-        }
-        printf("%.9f %.9g\n", cpu_seconds() - begun, loss);
+    if (gy_comm_rank(comm) == 0) {
+        printf("ready gyre %s\n", gy_version());
         fflush(stdout);
     }
+    GY_TRY(run_all(model, comm, batch, &rows, scalars));
     gy_tensor_drop(scalars[0]);
     gy_tensor_drop(scalars[1]);
     gy_batch_free(&rows);
     return GY_OK;
+}
+
+static gy_status run(char **argv, bool has_dropout)
+{
+    gy_comm *comm = NULL;
+    gy_model *model = NULL;
+    GY_TRY(gy_comm_world(&comm));
+    GY_TRY(make_model(argv[1], has_dropout, gy_comm_size(comm) > 1 ? comm : NULL, &model));
+    const gy_status status =
+        serve(model, comm, strtoll(argv[2], NULL, 10), strcmp(argv[1], "gpt") == 0);
+    gy_model_free(model);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -172,15 +254,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: steps mlp|lenet|gpt BATCH [nodropout]\n");
         return 2;
     }
-    gy_model *model = NULL;
-    gy_status status = make_model(argv[1], argc < 4, &model);
-    if (status == GY_OK) {
-        status = serve(model, strtoll(argv[2], NULL, 10), strcmp(argv[1], "gpt") == 0);
-    }
-    gy_model_free(model);
-    if (status < 0) {
+    if (run(argv, argc < 4) < 0) {
         fprintf(stderr, "steps: %s\n", gy_error_text());
         return 1;
     }
+    gy_comm_world_close();
     return 0;
 }

@@ -1,11 +1,15 @@
-"""The PyTorch side of the training-step benchmark: one model, one batch size, one thread.
+"""The PyTorch side of the training-step benchmarks: one model, one batch size, one thread a process.
 
-Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout]. Reads a number of steps per line from standard
-input, runs them, answers "CPU_SECONDS LOSS". Data and first weights follow formulas that the other side
+Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout] [ddp]. Reads a number of steps per line from standard
+input, runs them, answers "CPU_SECONDS LOSS". With ddp (gpt alone) it starts a second process, and both train by
+DistributedDataParallel over gloo, each on a core, half of the batch each; the first answers "WALL_SECONDS LOSS". Data and first weights follow formulas that the other side
 uses as well, so that losses can be compared. A GPT runs as it is written or compiled,
 whichever is faster here.
 """
+import os
+import subprocess
 import sys
+import tempfile
 import time
 
 import numpy
@@ -15,6 +19,7 @@ MODEL, BATCH, FLAGS = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 torch.set_num_threads(1)
 torch.manual_seed(1)
 LENGTH, VOCABULARY = 128, 1024
+RANK, RANKS = int(os.environ.get("PEER_RANK", "0")), 2 if "ddp" in FLAGS else 1
 
 
 def mlp():
@@ -111,22 +116,32 @@ def set_matrices(model):
                 value.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
 
 
-def build_gpt(compiled):
+class Loss(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, labels):
+        return torch.nn.functional.cross_entropy(self.model(x).view(-1, VOCABULARY), labels)
+
+
+def build_gpt(compiled, bucket_mb=25):
     model = Gpt()
     set_matrices(model)
     tokens = torch.arange(BATCH * LENGTH + 1) * 7919 % VOCABULARY
-    x, labels = tokens[:-1].view(BATCH, LENGTH), tokens[1:]
+    begin, end = BATCH * RANK // RANKS * LENGTH, BATCH * (RANK + 1) // RANKS * LENGTH
+    x, labels = tokens[begin:end].view(-1, LENGTH), tokens[begin + 1:end + 1]
     optimizer = adam(list(model.parameters()))
     model.train()
-
-    def forward():
-        return torch.nn.functional.cross_entropy(model(x).view(-1, VOCABULARY), labels)
-
-    loss_of = torch.compile(forward) if compiled else forward
+    loss_of = Loss(model)
+    if RANKS > 1:
+        loss_of = torch.nn.parallel.DistributedDataParallel(
+            loss_of, broadcast_buffers=False, gradient_as_bucket_view=True, bucket_cap_mb=bucket_mb)
+    loss_of = torch.compile(loss_of) if compiled else loss_of
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of()
+        loss = loss_of(x, labels)
         loss.backward()
         optimizer.step()
         return loss
@@ -160,11 +175,24 @@ def build(channels_last):
     return step
 
 
+def agreed(value):
+    """A number of the first process, everywhere."""
+    if RANKS == 1:
+        return value
+    told = torch.tensor([value], dtype=torch.float64)
+    torch.distributed.broadcast(told, 0)
+    return float(told[0])
+
+
 def seconds_of(step, count):
-    begun = time.process_time()
+    clock = time.process_time if RANKS == 1 else time.monotonic
+    begun = clock()
     for _ in range(count):
         loss = step()
-    return time.process_time() - begun, float(loss.detach())
+    seconds, loss = clock() - begun, loss.detach().double()
+    if RANKS > 1:
+        torch.distributed.all_reduce(loss)
+    return seconds, float(loss) / RANKS
 
 
 def fastest(makers):
@@ -174,23 +202,56 @@ def fastest(makers):
         try:
             trial = maker()
             seconds_of(trial, 2)
-            trials[name] = min(seconds_of(trial, 2)[0] for _ in range(4))
+            trials[name] = agreed(min(seconds_of(trial, 2)[0] for _ in range(4)))
         except Exception as failure:  # a compiler that is not there
             print(f"{name}: {failure}", file=sys.stderr)
     best = min(trials, key=trials.get)
     return best, makers[best]()
 
 
+def join():
+    """Start the second process, and make a group with it."""
+    if RANK == 0:
+        os.environ["PEER_FILE"] = os.path.join(tempfile.mkdtemp(), "group")
+        subprocess.Popen([sys.executable] + sys.argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         env={**os.environ, "PEER_RANK": "1"})
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[RANK % len(cores)]})
+    torch.distributed.init_process_group("gloo", init_method="file://" + os.environ["PEER_FILE"], rank=RANK,
+                                         world_size=RANKS)
+
+
+def gpt_ways():
+    ways = {"plain": lambda: build_gpt(False), "compiled": lambda: build_gpt(True)}
+    if RANKS > 1:
+        ways.update({"plain, buckets of 4 MB": lambda: build_gpt(False, 4),
+                     "compiled, buckets of 4 MB": lambda: build_gpt(True, 4)})
+    return ways
+
+
+def steps_asked():
+    """A number a line; the others hear it from the first process, at last 0."""
+    if RANK == 0:
+        for line in sys.stdin:
+            yield int(agreed(int(line)))
+        agreed(0)
+    else:
+        while (steps := int(agreed(0))) > 0:
+            yield steps
+
+
 def main():
+    if RANKS > 1:
+        join()
     if MODEL == "gpt":
-        way, step = fastest({"plain": lambda: build_gpt(False), "compiled": lambda: build_gpt(True)})
+        way, step = fastest(gpt_ways())
     elif MODEL == "lenet":
         way, step = fastest({"contiguous": lambda: build(False), "channels_last": lambda: build(True)})
     else:
         way, step = "contiguous", build(False)
     print("ready", torch.__version__, way, flush=True)
-    for line in sys.stdin:
-        print(*seconds_of(step, int(line)), flush=True)
+    for steps in steps_asked():
+        print(*seconds_of(step, steps), flush=True)
 
 
 main()
