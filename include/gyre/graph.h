@@ -538,6 +538,18 @@ GY_API int gy_session_exchanges(const gy_session *session,
 GY_API GY_MUST_CHECK gy_status gy_session_explain(gy_session *session, int64_t batch,
                                                   const gy_node *fetches, int fetch_count,
                                                   char **text);
+/**
+ * The exchanges of the runs that had these fetches, of the batch that ran oftenest, those first
+ * that take longest by prediction: kind, axis, placements, value and who wants it so; bytes and
+ * milliseconds of a run by prediction, and as this rank counted and measured them. Waits for no
+ * other rank.
+ * @param lines_max  exchanges that are told, the longest ones; 0: all
+ * @param text  takes the text; free it with gy_string_free
+ * @return GY_OK; GY_NOTFOUND no run had these fetches; GY_ARG; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_session_explain_runs(gy_session *session,
+                                                       const gy_node *fetches, int fetch_count,
+                                                       int lines_max, char **text);
 
 #ifdef __cplusplus
 }

@@ -314,6 +314,17 @@ GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
                                                 const gy_train_options *options, char **text);
 
 /**
+ * What the exchanges of the updates since the model was built sent and took, beside the
+ * prediction (gy_session_explain_runs); of several batches an update those of a batch before
+ * the last as well. Call it on any rank.
+ * @param lines_max  exchanges that are told, the longest ones; 0: all
+ * @param text  takes the text; free it with gy_string_free
+ * @return GY_OK; GY_NOTFOUND no update has run; GY_ARG; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_train_explain_runs(gy_model *model, int lines_max,
+                                                     char **text);
+
+/**
  * Loss and accuracy over the labels of a data set, shared among the ranks; `predicted` (count,
  * label sizes…) may be NULL.
  * @return GY_OK; GY_SHAPE samples of other sizes than the model takes, or none; GY_ARG; what

@@ -13,7 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_EPOCHS = 1000, PATH_BYTES = 4096, PIN_BYTES = 128, MNIST_CLASSES = 10 };
+enum {
+    MAX_EPOCHS = 1000,
+    PATH_BYTES = 4096,
+    PIN_BYTES = 128,
+    MNIST_CLASSES = 10,
+    EXCHANGES_SHOWN = 10
+};
 
 static struct {
     gy_option_list data;
@@ -412,6 +418,20 @@ static void report_text(const train_job *job)
            result->wall_s > 0 ? characters / result->wall_s : 0);
 }
 
+/* The exchanges that should take most time, with --explain all of them. */
+static gy_status report_exchanges(const train_job *job)
+{
+    char *text = NULL;
+    const bool is_trained = job->result.steps > job->result.resumed_step;
+    if (!job->is_first || !is_trained || gy_comm_size(job->comm) == 1) {
+        return GY_OK;
+    }
+    GY_TRY(gy_train_explain_runs(job->model, settings.explain ? 0 : EXCHANGES_SHOWN, &text));
+    printf("%s", text);
+    gy_string_free(text);
+    return GY_OK;
+}
+
 /* The table of --stats; the memory is that of the largest rank. */
 static gy_status report_stats(const train_job *job)
 {
@@ -425,7 +445,7 @@ static gy_status report_stats(const train_job *job)
         gy_cli_report_updates(&job->result, job->is_text ? "characters" : "samples", per_sample,
                               peak_bytes);
     }
-    return GY_OK;
+    return report_exchanges(job);
 }
 
 static gy_status report(train_job *job)

@@ -31,12 +31,40 @@ static void show(const gy_graph *graph, const char *stage, gy_text *before, gy_t
     }
 }
 
-static gy_status run_passes(const gy_graph *bound, uint32_t skip, gy_text *before,
-                            gy_text *text, gy_graph **out)
+/* Run the passes until one that says `is_last`; NULL: all of them. */
+typedef bool (*stop)(const gy_compile_pass *pass, const gy_graph *made);
+
+static bool places(const gy_compile_pass *pass, const gy_graph *made)
+{
+    GY_ASSERT(pass->run != gy_schedule || made->is_placed);
+    return pass->run == gy_place && made->is_placed;
+}
+
+static bool schedules(const gy_compile_pass *pass, const gy_graph *made)
+{
+    return pass->run == gy_schedule && made->is_placed;
+}
+
+/* The text of all stages, of which a stage shows how it differs from the one before. */
+typedef struct stages {
+    gy_text *text; /* NULL: nobody reads it */
+    gy_text before, placement;
+} stages;
+
+static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, stages *shown)
+{
+    show(made, pass->name, &shown->before, shown->text);
+    const bool is_first = schedules(pass, made) && shown->placement.size_bytes == 0;
+    return shown->text != NULL && is_first ? gy_graph_explain_placement(made, &shown->placement)
+                                           : GY_OK;
+}
+
+static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, stages *shown,
+                            gy_graph **out)
 {
     GY_ASSERT(!bound->is_placed);
     GY_ASSERT(gy_compile_pass_count < 31);
-    show(bound, "bind", before, text);
+    show(bound, "bind", &shown->before, shown->text);
     gy_graph *last = NULL;
     for (int i = 0; i < gy_compile_pass_count; i++) {
         if ((skip >> i & 1) != 0) {
@@ -49,7 +77,14 @@ static gy_status run_passes(const gy_graph *bound, uint32_t skip, gy_text *befor
         GY_ASSERT(next != NULL && next->batch == bound->batch);
         GY_ASSERT(next->root_count == bound->root_count);
         last = next;
-        show(last, gy_compile_passes[i].name, before, text);
+        status = show_pass(&gy_compile_passes[i], last, shown);
+        if (status < 0) {
+            gy_graph_free(last);
+            return status;
+        }
+        if (is_last != NULL && is_last(&gy_compile_passes[i], last)) {
+            break;
+        }
     }
     GY_ASSERT(last != NULL); /* place and schedule are never skipped */
     GY_ASSERT(last->is_placed);
@@ -61,8 +96,20 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
 {
     GY_ASSERT(bound->batch > 0 && bound->mesh.axes > 0);
     GY_ASSERT(out != NULL);
-    gy_text before = {.data = NULL};
-    gy_status status = run_passes(bound, skip, &before, text, out);
-    gy_text_free(&before);
+    stages shown = {.text = text};
+    gy_status status = run_passes(bound, skip, NULL, &shown, out);
+    if (status >= 0 && text != NULL) {
+        gy_text_add_bytes(text, gy_text_get(&shown.placement), shown.placement.size_bytes);
+    }
+    gy_text_free(&shown.placement);
+    gy_text_free(&shown.before);
     return status;
+}
+
+gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, bool is_scheduled,
+                                  gy_graph **out)
+{
+    GY_ASSERT(bound->batch > 0 && out != NULL);
+    stages shown = {.text = NULL};
+    return run_passes(bound, skip, is_scheduled ? schedules : places, &shown, out);
 }

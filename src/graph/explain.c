@@ -1,5 +1,6 @@
 /*
- * The last stages of --explain: what runs each node, and the memory of all. The bytes that a
+ * The last stages of --explain: what runs each node, and the memory of all; what exchanges took
+ * after runs, beside the prediction. The bytes that a
  * rank will hold, by compiling its programs and planning their memory: nothing is allocated and
  * nothing runs, so that the mesh may be one of ranks that do not exist.
  */
@@ -66,42 +67,172 @@ void gy_explain_program(const gy_graph *graph, int workers, gy_text *text)
     gy_free(choices);
 }
 
+/* ---- after runs ---- */
+
+/* Of the programs with these fetches the one that ran most; NULL: none has run. */
+static const gy_program *most_run(const gy_session *session, const gy_value *fetches,
+                                  int fetch_count)
+{
+    const gy_program *most = NULL;
+    GY_ASSERT(fetch_count >= 0);
+    for (size_t i = 0; i < session->program_count; i++) {
+        const gy_program *have = session->programs[i];
+        if (have->fetch_count == fetch_count && have->runs > (most != NULL ? most->runs : 0) &&
+            memcmp(have->fetches, fetches, (size_t)fetch_count * sizeof(*fetches)) == 0) {
+            most = have;
+        }
+    }
+    return most;
+}
+
+/* What each exchange of the program had, by its number in the order of all ranks. */
+static void measure(const gy_program *program, const gy_graph *scheduled, gy_graph_spent *spent)
+{
+    GY_ASSERT(program->graph->batch == scheduled->batch);
+    for (int32_t i = 0; i < program->step_count; i++) {
+        const gy_program_step *step = &program->steps[i];
+        if (step->collective != NULL) {
+            const int32_t number = -2 - step->node->origin;
+            GY_ASSERT(number >= 0 && number < scheduled->node_count);
+            spent[number] = gy_meter_spent(&program->session->meter, &step->span);
+        }
+    }
+}
+
+/* The graph that the program came from, as it was when its exchanges had their order. */
+static gy_status schedule_again(const gy_program *program, gy_graph **scheduled)
+{
+    const gy_session *session = program->session;
+    gy_graph *bound = NULL;
+    GY_TRY(gy_bind(session->graph, &session->mesh, program->batch, program->fetches,
+                   program->fetch_count, &bound));
+    const gy_status status = gy_graph_compile_placed(bound, session->skip, true, scheduled);
+    gy_graph_free(bound);
+    return status;
+}
+
+static gy_status find_run(const gy_session *session, const gy_node *fetches, int fetch_count,
+                          const gy_program **program)
+{
+    GY_ASSERT(fetch_count >= 0);
+    gy_value *values = gy_alloc("graph.fetches", ((size_t)fetch_count + 1) * sizeof(*values));
+    if (values == NULL) {
+        return GY_NOMEM;
+    }
+    const gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
+    *program = status >= 0 ? most_run(session, values, fetch_count) : NULL;
+    gy_free(values);
+    GY_TRY(status);
+    return *program != NULL
+               ? GY_OK
+               : gy_fail(GY_NOTFOUND, "no run has had these %d fetches", fetch_count);
+}
+
+gy_status gy_session_spent(const gy_session *session, const gy_node *fetches, int fetch_count,
+                           gy_session_runs *runs)
+{
+    const gy_program *program = NULL;
+    gy_graph *scheduled = NULL;
+    GY_ASSERT(fetch_count >= 0 && runs != NULL);
+    GY_TRY(find_run(session, fetches, fetch_count, &program));
+    GY_TRY(schedule_again(program, &scheduled));
+    gy_graph_spent *spent =
+        gy_alloc_zero("graph.explain", (size_t)scheduled->node_count + 1, sizeof(*spent));
+    if (spent == NULL) {
+        gy_graph_free(scheduled);
+        return GY_NOMEM;
+    }
+    measure(program, scheduled, spent);
+    *runs = (gy_session_runs){.graph = scheduled, .spent = spent, .count = program->runs};
+    return GY_OK;
+}
+
+void gy_session_runs_free(gy_session_runs *runs)
+{
+    GY_ASSERT(runs != NULL);
+    gy_graph_free(runs->graph);
+    gy_free(runs->spent);
+    *runs = (gy_session_runs){.graph = NULL};
+}
+
+gy_status gy_session_explain_runs(gy_session *session, const gy_node *fetches, int fetch_count,
+                                  int lines_max, char **out)
+{
+    gy_session_runs runs;
+    gy_text text = {.data = NULL};
+    if (fetch_count < 0 || lines_max < 0) {
+        return gy_fail(GY_ARG, "fetches %d, lines %d: a count is negative", fetch_count,
+                       lines_max);
+    }
+    GY_TRY(gy_session_spent(session, fetches, fetch_count, &runs));
+    gy_status status =
+        gy_graph_explain_exchanges(runs.graph, runs.spent, runs.count, lines_max, &text);
+    gy_session_runs_free(&runs);
+    status = status >= 0 ? text.status : status;
+    if (status < 0) {
+        gy_text_free(&text);
+        return status;
+    }
+    *out = text.data;
+    return GY_OK;
+}
+
 /* ---- footprints ---- */
 
-/* What one program holds, by kind; a parameter of several programs counts once. */
-static void add_plan(const gy_graph *graph, const gy_memory_plan *plan, bool *is_counted,
-                     gy_footprint *total, uint64_t *inputs)
+/* What all programs hold, so far. */
+typedef struct held {
+    gy_footprint sum;
+    bool
+        *is_counted; /* node of the user's graph: a parameter of several programs counts once */
+    gy_memory_chunks chunks;
+} held;
+
+/* What one program holds besides chunks, by kind. */
+static void add_plan(const gy_graph *graph, const gy_memory_plan *plan, held *all)
 {
+    uint64_t inputs = 0;
     for (int32_t i = 0; i < plan->buffer_count; i++) {
         const gy_storage *storage = &plan->buffers[i];
         const int32_t origin = storage->leaf >= 0 ? graph->nodes[storage->leaf].origin : -1;
         switch (storage->kind) {
         case GY_STORAGE_OWN:
-            total->program_bytes += storage->size_bytes;
+            all->sum.program_bytes += storage->chunk < 0 ? storage->size_bytes : 0;
             break;
         case GY_STORAGE_SHARED:
-            total->shared_bytes += storage->size_bytes;
+            all->sum.shared_bytes += storage->chunk < 0 ? storage->size_bytes : 0;
             break;
         case GY_STORAGE_INPUT:
-            *inputs += storage->size_bytes;
+            inputs += storage->size_bytes;
             break;
         case GY_STORAGE_LITERAL:
             break; /* the graph's, one for all programs and small */
         case GY_STORAGE_PARAMETER:
             GY_ASSERT(origin >= 0);
-            total->parameter_bytes += is_counted[origin] ? 0 : storage->size_bytes;
-            is_counted[origin] = true;
+            all->sum.parameter_bytes += all->is_counted[origin] ? 0 : storage->size_bytes;
+            all->is_counted[origin] = true;
             break;
         }
+    }
+    all->sum.input_bytes = GY_MAX(all->sum.input_bytes, inputs);
+}
+
+static void add_chunks(held *all)
+{
+
+    for (size_t i = 0; i < all->chunks.count; i++) {
+        const gy_memory_chunk *chunk = &all->chunks.list[i];
+        GY_ASSERT(chunk->data == NULL);
+        *(chunk->kind == GY_STORAGE_SHARED ? &all->sum.shared_bytes
+                                           : &all->sum.program_bytes) += chunk->size_bytes;
     }
 }
 
 static gy_status add_run(gy_session *session, const gy_mesh *mesh, const gy_planned_run *run,
-                         bool *is_counted, gy_footprint *total)
+                         held *all)
 {
     GY_ASSERT(run->batch > 0 && run->fetch_count >= 0);
     gy_graph *graph = NULL;
-    gy_memory_plan plan;
+    gy_memory_plan plan = {.buffer_count = 0};
     const int workers = gy_engine_workers(session->engine);
     GY_TRY(gy_session_compile(session, mesh, run, NULL, &graph));
     gy_graph_choice *choices =
@@ -112,12 +243,11 @@ static gy_status add_run(gy_session *session, const gy_mesh *mesh, const gy_plan
         status = gy_plan_memory(graph, choices,
                                 (session->skip & GY_SKIP_SHARING) != 0 ? 0 : workers, &plan);
     }
+    status = status >= 0 ? gy_memory_share(&all->chunks, &plan) : status;
     if (status >= 0) {
-        uint64_t inputs = 0;
-        add_plan(graph, &plan, is_counted, total, &inputs);
-        total->input_bytes = GY_MAX(total->input_bytes, inputs);
-        gy_memory_plan_free(&plan);
+        add_plan(graph, &plan, all);
     }
+    gy_memory_plan_free(&plan);
     gy_free(choices);
     gy_graph_free(graph);
     return status;
@@ -128,20 +258,20 @@ gy_status gy_session_footprint(gy_session *session, const gy_mesh *mesh,
                                gy_footprint *footprint)
 {
     GY_ASSERT(run_count >= 0 && footprint != NULL);
-    bool *is_counted =
-        gy_alloc_zero("graph.footprint", (size_t)session->graph->node_count + 1, sizeof(bool));
-    if (is_counted == NULL) {
+    held all = {.is_counted = gy_alloc_zero(
+                    "graph.footprint", (size_t)session->graph->node_count + 1, sizeof(bool))};
+    if (all.is_counted == NULL) {
         return GY_NOMEM;
     }
-    gy_footprint total = {.parameter_bytes = 0};
     gy_status status = GY_OK;
     for (int i = 0; i < run_count && status >= 0; i++) {
-        status = add_run(session, mesh != NULL ? mesh : &session->mesh, &runs[i], is_counted,
-                         &total);
+        status = add_run(session, mesh != NULL ? mesh : &session->mesh, &runs[i], &all);
     }
-    gy_free(is_counted);
+    add_chunks(&all);
+    gy_free(all.is_counted);
+    gy_free(all.chunks.list);
     if (status >= 0) {
-        *footprint = total;
+        *footprint = all.sum;
     }
     return status;
 }

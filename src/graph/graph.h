@@ -6,7 +6,8 @@
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
  * epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion, candidates,
- * choose, search, place), memory/ (reshard, memory), compile, program, init, session, run.
+ * choose, search, place, exchange), explain/ (placement), memory/ (reshard, memory, chunks),
+ * compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -147,6 +148,50 @@ void gy_graph_print(const gy_graph *graph, gy_text *text);
 void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *before,
                           gy_text *text);
 
+/** "S0", "P(sum)" or "R". Returns `out`. */
+const char *gy_graph_placement_text(const gy_placement *placement, char out[16]);
+/** On one line, whatever the caller has named the node. */
+void gy_graph_print_name(const char *name, gy_text *text);
+
+/* ---- Exchanges ---- */
+
+/** A node of a placed graph by which ranks exchange a value. */
+typedef struct gy_graph_exchange {
+    int32_t node;
+    int axis;
+    gy_operation operation;
+    gy_placement from, to;
+    double sent_bytes;  /* by a rank, on a ring; the mean of the ranks along the axis */
+    double predicted_s; /* by the model of costs, as the search reckons */
+} gy_graph_exchange;
+
+/** What the runs of one exchange sent, and the time that they had. */
+typedef struct gy_graph_spent {
+    uint64_t count, sent_bytes;
+    double hidden_s, exposed_s; /* computing beside it, or not; of several at once, a share */
+} gy_graph_spent;
+
+/**
+ * List the exchanges of a placed graph in the order of its nodes, which after gy_schedule is
+ * that of their numbers.
+ * @param list  room for all nodes of the graph
+ * @return GY_OK; what pricing them failed with
+ */
+GY_MUST_CHECK gy_status gy_graph_exchanges(const gy_graph *graph, gy_graph_exchange *list,
+                                           int32_t *count);
+/**
+ * Append where each value of a scheduled graph lives along each axis, how it came there and for
+ * which nodes; then its exchanges as gy_graph_explain_exchanges does. GY_NOMEM in text->status.
+ */
+gy_status gy_graph_explain_placement(const gy_graph *graph, gy_text *text);
+/**
+ * Append the exchanges of a scheduled graph, those first that take longest by prediction.
+ * @param spent      (exchanges) what `runs` runs of each took, by number; NULL: nothing ran
+ * @param lines_max  0: all
+ */
+gy_status gy_graph_explain_exchanges(const gy_graph *graph, const gy_graph_spent *spent,
+                                     uint64_t runs, int lines_max, gy_text *text);
+
 /* ---- Passes ---- */
 
 /** The work of turning `in` into `out`. */
@@ -202,6 +247,10 @@ extern const int gy_compile_pass_count;
 
 /** Run them all but those whose bit is set in `skip`; `text` (may be NULL) gets every stage. */
 gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out);
+/** Run them up to the last one before this rank's own: all values are placed, and exchanges
+ * have their order. Without `is_scheduled` up to placement. */
+gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, bool is_scheduled,
+                                  gy_graph **out);
 
 /* ---- Parts ---- */
 
@@ -239,6 +288,9 @@ typedef struct gy_storage {
     gy_storage_kind kind;
     int32_t leaf; /* node of an input, parameter or literal; else -1 */
     size_t size_bytes;
+    bool is_kept;  /* the program's, filled once: from run to run */
+    int32_t chunk; /* of gy_memory_share; -1: memory of its own */
+    size_t offset; /* in the chunk, bytes */
 } gy_storage;
 
 /** What runs a node. */
@@ -272,12 +324,36 @@ gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,
                          int scratch_count, gy_memory_plan *plan);
 void gy_memory_plan_free(gy_memory_plan *plan);
 
+/** A piece of memory that the programs of a session use in turn, for they never run at a time.
+ */
+typedef struct gy_memory_chunk {
+    gy_storage_kind kind; /* OWN or SHARED */
+    size_t size_bytes;    /* 0: none stands at this index */
+    void *data;           /* the session's to set and to free */
+    int users;            /* programs */
+} gy_memory_chunk;
+
+typedef struct gy_memory_chunks {
+    gy_memory_chunk *list; /* gy_free it */
+    size_t count, capacity;
+} gy_memory_chunks;
+
+/**
+ * Lay the buffers of a program, but those that it keeps, into the chunks of those before it,
+ * the largest first, and what finds no room into a new chunk. A plan with one buffer a value
+ * keeps memory of their own. GY_NOMEM: nothing changed.
+ */
+GY_MUST_CHECK gy_status gy_memory_share(gy_memory_chunks *chunks, gy_memory_plan *plan);
+/** The program is gone: chunks without users may be freed. */
+void gy_memory_unshare(gy_memory_chunks *chunks, const gy_memory_plan *plan);
+
 /** What a rank will hold at its peak, in bytes. */
 typedef struct gy_footprint {
     uint64_t
         parameter_bytes;    /* of the session: parameters, state of optimizers, accumulators */
     uint64_t input_bytes;   /* of the run that is fed most */
-    uint64_t program_bytes; /* values and workspaces of all programs, which stay compiled */
+    uint64_t program_bytes; /* values and workspaces of all programs, which stay compiled and
+                               use one memory in turn */
     uint64_t shared_bytes;  /* the same of what exchanges read and write */
 } gy_footprint;
 
@@ -298,6 +374,20 @@ GY_MUST_CHECK gy_status gy_session_footprint(gy_session *session, const gy_mesh 
                                              const gy_planned_run *runs, int run_count,
                                              gy_footprint *footprint);
 uint64_t gy_footprint_bytes(const gy_footprint *footprint);
+
+/** What runs of the same fetches and batch exchanged. */
+typedef struct gy_session_runs {
+    gy_graph *graph;       /* scheduled: gy_graph_exchanges lists its exchanges */
+    gy_graph_spent *spent; /* by their numbers, of all runs together */
+    uint64_t count;        /* runs that ended well */
+} gy_session_runs;
+
+/** Of the batch that ran oftenest with these fetches; gy_session_runs_free frees it.
+ * @return GY_OK; GY_NOTFOUND no run had them; GY_ARG; what compiling failed with. @threads
+ * owner */
+GY_MUST_CHECK gy_status gy_session_spent(const gy_session *session, const gy_node *fetches,
+                                         int fetch_count, gy_session_runs *runs);
+void gy_session_runs_free(gy_session_runs *runs);
 
 /**
  * From now on placement adds so many seconds for a byte that a rank holds, so that programs

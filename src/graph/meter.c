@@ -29,6 +29,7 @@ void gy_meter_fini(gy_meter *meter)
 static void share_out(gy_meter *meter, double each_ns) GY_REQUIRES(meter->lock)
 {
     GY_ASSERT(each_ns >= 0);
+    *(meter->computing > 0 ? &meter->hidden_each_ns : &meter->exposed_each_ns) += each_ns;
     for (size_t i = 0; i < GY_COUNT(meter->rows); i++) {
         gy_meter_row *row = &meter->rows[i];
         *(meter->computing > 0 ? &row->hidden_ns : &row->exposed_ns) +=
@@ -62,7 +63,19 @@ void gy_meter_change(gy_meter *meter, int computing)
     gy_mutex_unlock(&meter->lock);
 }
 
-void gy_meter_exchange(gy_meter *meter, int row, int change, uint64_t sent_bytes)
+/* The share of one exchange is what an exchange under way had between its begin and its end. */
+static void follow(const gy_meter *meter, gy_meter_span *span, int change, uint64_t sent_bytes)
+    GY_REQUIRES(meter->lock)
+{
+    GY_ASSERT(change == 1 || change == -1);
+    span->hidden_ns -= change * meter->hidden_each_ns;
+    span->exposed_ns -= change * meter->exposed_each_ns;
+    span->count += change < 0;
+    span->sent_bytes += sent_bytes;
+}
+
+void gy_meter_exchange(gy_meter *meter, int row, gy_meter_span *span, int change,
+                       uint64_t sent_bytes)
 {
     GY_ASSERT(row >= 0 && row < (int)GY_COUNT(meter->rows));
     GY_ASSERT(change == 1 || change == -1);
@@ -73,8 +86,23 @@ void gy_meter_exchange(gy_meter *meter, int row, int change, uint64_t sent_bytes
     meter->rows[row].under_way += change;
     meter->rows[row].count += change < 0;
     meter->rows[row].sent_bytes += sent_bytes;
+    if (span != NULL) {
+        follow(meter, span, change, sent_bytes);
+    }
     GY_ASSERT(meter->computing >= 0 && meter->exchanging >= 0);
     gy_mutex_unlock(&meter->lock);
+}
+
+gy_graph_spent gy_meter_spent(gy_meter *meter, const gy_meter_span *span)
+{
+    gy_mutex_lock(&meter->lock);
+    GY_ASSERT(span->count > 0 || span->sent_bytes == 0);
+    const gy_graph_spent spent = {.count = span->count,
+                                  .sent_bytes = span->sent_bytes,
+                                  .hidden_s = span->hidden_ns * 1e-9,
+                                  .exposed_s = span->exposed_ns * 1e-9};
+    gy_mutex_unlock(&meter->lock);
+    return spent;
 }
 
 void gy_meter_run(gy_meter *meter, bool begins)

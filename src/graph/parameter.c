@@ -251,27 +251,6 @@ static uint8_t free_axes(const gy_session *session, int32_t index)
     return axes;
 }
 
-/* As far as placement. */
-static gy_status place_bound(const gy_session *session, const gy_graph *bound,
-                             gy_graph **placed)
-{
-    gy_graph *last = NULL;
-    GY_ASSERT(bound->batch > 0 && !bound->is_placed);
-    for (int i = 0; last == NULL || !last->is_placed; i++) {
-        gy_graph *next = NULL;
-        GY_ASSERT(i < gy_compile_pass_count);
-        if ((session->skip >> i & 1) != 0) {
-            continue;
-        }
-        const gy_status status = gy_compile_passes[i].run(last != NULL ? last : bound, &next);
-        gy_graph_free(last);
-        GY_TRY(status);
-        last = next;
-    }
-    *placed = last;
-    return GY_OK;
-}
-
 static void keep_placements(const gy_session *session, const gy_graph *placed)
 {
     GY_ASSERT(placed->is_placed);
@@ -357,7 +336,7 @@ gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *f
         }
     }
     if (status >= 0 && all != 0) {
-        status = place_bound(session, bound, &placed);
+        status = gy_graph_compile_placed(bound, session->skip, false, &placed);
     }
     if (placed != NULL) {
         keep_placements(session, placed);

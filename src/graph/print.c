@@ -5,20 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_placement(const gy_graph *graph, const gy_type *type, gy_text *text)
+const char *gy_graph_placement_text(const gy_placement *placement, char out[16])
 {
     static const char *const reductions[] = {"sum", "prod", "min", "max"};
+    GY_ASSERT(placement->kind != GY_SHARD || placement->dim < GY_TENSOR_RANK_MAX);
+    if (placement->kind == GY_SHARD) {
+        gy_print(out, 16, "S%d", placement->dim);
+    } else if (placement->kind == GY_PARTIAL) {
+        GY_ASSERT(placement->reduction < GY_COUNT(reductions));
+        gy_print(out, 16, "P(%s)", reductions[placement->reduction]);
+    } else {
+        gy_print(out, 16, "R");
+    }
+    return out;
+}
+
+static void print_placement(const gy_graph *graph, const gy_type *type, gy_text *text)
+{
+    char one[16];
     for (int axis = 0; axis < graph->mesh.axes; axis++) {
-        const gy_placement *placement = &type->placement[axis];
-        gy_text_add(text, axis == 0 ? " " : ",");
-        if (placement->kind == GY_SHARD) {
-            gy_text_add(text, "S%d", placement->dim);
-        } else if (placement->kind == GY_PARTIAL) {
-            GY_ASSERT(placement->reduction < GY_COUNT(reductions));
-            gy_text_add(text, "P(%s)", reductions[placement->reduction]);
-        } else {
-            gy_text_add(text, "R");
-        }
+        gy_text_add(text, "%s%s", axis == 0 ? " " : ",",
+                    gy_graph_placement_text(&type->placement[axis], one));
     }
 }
 
@@ -120,8 +127,7 @@ static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text
     gy_text_add(text, "  # %.3g flop, %s", cost.flops, bytes);
 }
 
-/* On one line, whatever the caller has named it. */
-static void print_name(const char *name, gy_text *text)
+void gy_graph_print_name(const char *name, gy_text *text)
 {
     GY_ASSERT(name != NULL);
     for (;;) {
@@ -140,7 +146,7 @@ static void print_value(const gy_graph *graph, gy_value value, bool by_name, gy_
 {
     GY_ASSERT(value.node >= 0 && value.node < graph->node_count);
     if (by_name) {
-        print_name(graph->nodes[value.node].name, text);
+        gy_graph_print_name(graph->nodes[value.node].name, text);
     } else {
         gy_text_add(text, "%d", (int)value.node);
     }
@@ -159,7 +165,7 @@ static void print_node(const gy_graph *graph, int32_t index, bool by_name, gy_te
     } else {
         gy_text_add(text, "%4d ", (int)index);
     }
-    print_name(node->name, text);
+    gy_graph_print_name(node->name, text);
     gy_text_add(text, ": ");
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_text_add(text, "%s%s", k == 0 ? "" : "; ", gy_type_text(&node->types[k], type));

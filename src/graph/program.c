@@ -75,6 +75,48 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choi
 
 /* ---- memory ---- */
 
+static gy_pool *pool_of(const gy_session *session, gy_storage_kind kind)
+{
+    GY_ASSERT(kind == GY_STORAGE_OWN || kind == GY_STORAGE_SHARED);
+    return kind == GY_STORAGE_SHARED ? session->pool : gy_pool_heap();
+}
+
+/* Memory that the session's programs use in turn, this one among them. */
+static gy_status share_memory(gy_program *program)
+{
+    gy_session *session = program->session;
+    GY_ASSERT(!program->is_sharing);
+    GY_TRY(gy_memory_share(&session->chunks, &program->memory));
+    program->is_sharing = true;
+    for (size_t i = 0; i < session->chunks.count; i++) {
+        gy_memory_chunk *chunk = &session->chunks.list[i];
+        if (chunk->size_bytes > 0 && chunk->data == NULL) {
+            chunk->data = gy_pool_take(pool_of(session, chunk->kind), chunk->size_bytes);
+            if (chunk->data == NULL) {
+                return GY_NOMEM;
+            }
+        }
+    }
+    return GY_OK;
+}
+
+/* What no other program uses is free. */
+static void unshare_memory(gy_program *program)
+{
+    gy_session *session = program->session;
+    GY_ASSERT(program->is_sharing);
+    gy_memory_unshare(&session->chunks, &program->memory);
+    for (size_t i = 0; i < session->chunks.count; i++) {
+        gy_memory_chunk *chunk = &session->chunks.list[i];
+        if (chunk->users == 0) {
+            if (chunk->data != NULL) {
+                gy_pool_give(pool_of(session, chunk->kind), chunk->data);
+            }
+            *chunk = (gy_memory_chunk){.kind = GY_STORAGE_OWN};
+        }
+    }
+}
+
 static gy_status bind_storage(gy_program *program, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
@@ -103,9 +145,14 @@ static gy_status bind_storage(gy_program *program, int32_t index)
     case GY_STORAGE_SHARED:
         break;
     }
+    if (storage->chunk >= 0) {
+        char *chunk = session->chunks.list[storage->chunk].data;
+        GY_ASSERT(chunk != NULL);
+        program->data[index] = chunk + storage->offset;
+        return GY_OK;
+    }
     program->data[index] =
-        gy_pool_take(storage->kind == GY_STORAGE_SHARED ? session->pool : gy_pool_heap(),
-                     GY_MAX(storage->size_bytes, 64));
+        gy_pool_take(pool_of(session, storage->kind), GY_MAX(storage->size_bytes, 64));
     return program->data[index] == NULL ? GY_NOMEM : GY_OK;
 }
 
@@ -115,15 +162,13 @@ static void release_storage(gy_program *program, int32_t index)
     const gy_storage *storage = &program->memory.buffers[index];
     gy_var_free(program->vars[index]);
     gy_tensor_drop(program->staging[index]);
-    if (program->data[index] == NULL) {
+    if (program->data[index] == NULL || storage->chunk >= 0) {
         return;
     }
     if (storage->kind == GY_STORAGE_LITERAL) {
         gy_tensor_unpin(program->graph->nodes[storage->leaf].attributes.literal.tensor);
-    } else if (storage->kind == GY_STORAGE_OWN) {
-        gy_pool_give(gy_pool_heap(), program->data[index]);
-    } else if (storage->kind == GY_STORAGE_SHARED) {
-        gy_pool_give(program->session->pool, program->data[index]);
+    } else if (storage->kind == GY_STORAGE_OWN || storage->kind == GY_STORAGE_SHARED) {
+        gy_pool_give(pool_of(program->session, storage->kind), program->data[index]);
     }
 }
 
@@ -225,9 +270,9 @@ static gy_status fill_vars(gy_program *program, gy_program_step *step, int32_t i
 
 static void watch(void *arg, int change)
 {
-    const gy_program_step *step = arg;
+    gy_program_step *step = arg;
     GY_ASSERT(change == 1 || change == -1);
-    gy_meter_exchange(&step->program->session->meter, step->exchange, change,
+    gy_meter_exchange(&step->program->session->meter, step->exchange, &step->span, change,
                       change < 0 ? step->collective->sent_bytes : 0);
 }
 
@@ -366,6 +411,7 @@ static gy_status add_steps(gy_program *program)
         program->memory.buffer_count = 0; /* nothing to release */
         return GY_NOMEM;
     }
+    GY_TRY(share_memory(program));
     for (size_t i = 0; i < storages; i++) {
         GY_TRY(bind_storage(program, (int32_t)i));
     }
@@ -425,6 +471,9 @@ void gy_program_free(gy_program *program)
         if (step->state != NULL && step->kernel->release != NULL) {
             step->kernel->release(step->state);
         }
+    }
+    if (program->is_sharing) {
+        unshare_memory(program);
     }
     gy_memory_plan_free(&program->memory);
     gy_graph_free(program->graph);

@@ -111,9 +111,9 @@ static gy_status agree(gy_program *program, gy_status status)
     }
     if (status >= 0 && is_grid) {
         GY_ASSERT(session->mesh.whole != NULL);
-        gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, 1, 0);
+        gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, NULL, 1, 0);
         status = gy_barrier(session->mesh.whole);
-        gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, -1, 0);
+        gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, NULL, -1, 0);
     }
     return status < 0 ? gy_session_refuse(session, status) : status;
 }
@@ -312,6 +312,7 @@ gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_cou
     }
     status = agree(program, status);
     gy_meter_run(&program->session->meter, false);
+    program->runs += status >= 0 ? 1 : 0;
     for (int i = 0; i < count; i++) {
         if (status >= 0) {
             results[i] = made[i];

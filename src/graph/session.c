@@ -82,6 +82,7 @@ void gy_session_free(gy_session *session)
     }
     gy_free(session->parameters);
     gy_free(session->programs);
+    gy_free(session->chunks.list);
     gy_meter_fini(&session->meter);
     gy_free(session);
 }

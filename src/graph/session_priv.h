@@ -14,6 +14,13 @@ typedef struct gy_meter_row {
     double hidden_ns, exposed_ns;
 } gy_meter_row;
 
+/** The runs of one exchange. */
+typedef struct gy_meter_span {
+    uint64_t count, sent_bytes;
+    double hidden_ns,
+        exposed_ns; /* while it is under way: less what the meter had at its begin */
+} gy_meter_span;
+
 /** Where the time of a process goes: it computes, or waits for peers, or neither. */
 typedef struct gy_meter {
     gy_mutex lock;
@@ -23,15 +30,20 @@ typedef struct gy_meter {
     bool is_on;                               /* inside a run */
     int64_t compute_ns, exposed_ns, other_ns;
     int64_t hidden_ns; /* of compute_ns, beside an exchange */
+    /* What one exchange that is always under way would have had. */
+    double hidden_each_ns, exposed_each_ns;
 } gy_meter;
 
 void gy_meter_init(gy_meter *meter);
 void gy_meter_fini(gy_meter *meter);
 /** Add to the counts; the time since the last change goes to what was going on. @threads any */
 void gy_meter_change(gy_meter *meter, int computing);
-/** An exchange of kind `row` begins (change 1), or has ended (-1) and sent so many bytes.
- * @threads any */
-void gy_meter_exchange(gy_meter *meter, int row, int change, uint64_t sent_bytes);
+/** An exchange of kind `row` begins (change 1), or has ended (-1) and sent so many bytes;
+ * `span` (may be NULL) counts it alone. @threads any */
+void gy_meter_exchange(gy_meter *meter, int row, gy_meter_span *span, int change,
+                       uint64_t sent_bytes);
+/** What ended exchanges had. @threads any */
+gy_graph_spent gy_meter_spent(gy_meter *meter, const gy_meter_span *span);
 void gy_meter_run(gy_meter *meter, bool begins);
 /** The row of exchanges by this operator along a mesh axis; -1: it is none. */
 int gy_meter_kind(const gy_op *op, int axis);
@@ -54,6 +66,7 @@ typedef struct gy_program_step {
     gy_kernel_call call;
     gy_collective *collective; /* NULL: a computation */
     int exchange;              /* its kind, of gy_meter_kind */
+    gy_meter_span span;        /* of the collective */
     gy_var **reads, **mutates;
     size_t read_count, mutate_count;
     int priority; /* program order, but what a collective waits for goes first */
@@ -70,8 +83,9 @@ struct gy_program {
     gy_arena arena; /* all arrays below */
     gy_graph *graph;
     gy_memory_plan memory;
-    void **data;   /* storage -> memory; fed ones per run */
-    gy_var **vars; /* storage -> its engine variable */
+    bool is_sharing; /* its buffers are counted among the users of the session's chunks */
+    void **data;     /* storage -> memory; fed ones per run */
+    gy_var **vars;   /* storage -> its engine variable */
     gy_program_step *steps;
     int32_t step_count;
     bool has_exchanges; /* of all ranks or none */
@@ -86,6 +100,7 @@ struct gy_program {
     int32_t fetch_count;
     int64_t batch;
     uint64_t used; /* when last, in runs */
+    uint64_t runs; /* that ended well */
 };
 
 #define GY_SKIP_SHARING (1u << 31)
@@ -105,6 +120,7 @@ struct gy_session {
     void *fill_arg;
     gy_program **programs;
     size_t program_count, program_capacity;
+    gy_memory_chunks chunks; /* what all programs write to in turn */
     uint32_t skip; /* passes left out, for tests; GY_SKIP_SHARING: one buffer a value */
     gy_meter meter;
 };

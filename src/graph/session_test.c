@@ -1,5 +1,6 @@
 /* Goal: a session trains lecture A's softmax regression; feeds, fetches and assignments do
  * what their headers say, and a failure names its cause. */
+#include "graph/random_graph.h"
 #include "graph/session_priv.h"
 
 #include <math.h>
@@ -394,6 +395,53 @@ GY_TEST(explanation_shows_every_stage)
     gy_string_free(text);
     gy_session_free(session);
     gy_graph_free(g);
+}
+
+/* ---- programs in turn ---- */
+
+enum { ROWS_MAX = 9, RUNS = 12 };
+
+/* Runs of several programs of one graph, in an order that the key decides. */
+static void run_in_turn(uint64_t key, uint32_t skip, double values[RUNS])
+{
+    random_graph r;
+    gy_session *session = NULL;
+    random_graph_make(&r, key, false, 12);
+    assert_ok(
+        gy_session_new(r.graph, &(gy_session_options){.workers = 2, .seed = 3}, &session));
+    session->skip = skip;
+    gy_random random = {.key = key + 1};
+    for (int run = 0; run < RUNS; run++) {
+        const int64_t rows = 1 + (int64_t)gy_random_below(&random, ROWS_MAX);
+        gy_tensor *x = NULL, *y = NULL, *loss = NULL;
+        const int64_t sizes[] = {rows, RANDOM_FEATURES};
+        assert_ok(gy_tensor_new(NULL, GY_F64, sizes, 2, &x));
+        assert_ok(gy_tensor_new(NULL, GY_F64, sizes, 2, &y));
+        for (int64_t i = 0; i < rows * RANDOM_FEATURES; i++) {
+            gy_tensor_set(x, i, gy_random_unit(&random));
+            gy_tensor_set(y, i, gy_random_unit(&random));
+        }
+        const gy_feed feeds[] = {{r.x, x}, {r.y, y}};
+        assert_ok(gy_session_run(session, feeds, 2, 0, &r.loss, 1, &loss));
+        values[run] = gy_tensor_get(loss, 0);
+        gy_tensor_drop(loss);
+        gy_tensor_drop(x);
+        gy_tensor_drop(y);
+    }
+    assert_true(session->program_count > 1);
+    gy_session_free(session);
+    gy_graph_free(r.graph);
+}
+
+GY_TEST(programs_that_share_memory_compute_the_same_bits)
+{
+    const uint64_t seed = gy_test_seed();
+    for (uint64_t trial = 0; trial < (uint64_t)gy_test_cases(16); trial++) {
+        double own[RUNS], shared[RUNS];
+        run_in_turn(seed + trial, GY_SKIP_SHARING, own);
+        run_in_turn(seed + trial, 0, shared);
+        assert_memory_equal(own, shared, sizeof(own));
+    }
 }
 
 GY_TEST_MAIN(NULL, NULL)

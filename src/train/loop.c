@@ -526,6 +526,36 @@ void gy_train_result_free(gy_train_result *result)
     result->losses = NULL;
 }
 
+/* Under a title, unless nothing ran so. */
+static gy_status explain_runs(gy_model *model, const gy_node *fetches, int fetch_count,
+                              int lines_max, const char *title, gy_text *all)
+{
+    char *text = NULL;
+    GY_TRY(gy_session_explain_runs(model->session, fetches, fetch_count, lines_max, &text));
+    gy_text_add(all, "%s", title);
+    gy_text_add_bytes(all, text, strlen(text));
+    gy_string_free(text);
+    return all->status;
+}
+
+gy_status gy_train_explain_runs(gy_model *model, int lines_max, char **text)
+{
+    const gy_update *u = &model->update;
+    gy_text all = {.data = NULL};
+    gy_status status = explain_runs(model, u->fetches, u->fetch_count, lines_max, "", &all);
+    if (status >= 0 && u->gather_count > 0) { /* updates of one batch have no other */
+        status = explain_runs(model, u->gather_fetches, u->gather_count, lines_max,
+                              "== of a batch before the last of an update\n", &all);
+        status = status == GY_NOTFOUND ? GY_OK : status;
+    }
+    if (status < 0) {
+        gy_text_free(&all);
+        return status;
+    }
+    *text = all.data;
+    return GY_OK;
+}
+
 gy_status gy_train_explain(gy_model *model, const gy_train_options *options, char **text)
 {
     gy_train_options filled;
@@ -539,6 +569,7 @@ gy_status gy_train_explain(gy_model *model, const gy_train_options *options, cha
                               model->update.fetch_count, &stages));
     gy_text_add_bytes(&all, stages, strlen(stages));
     gy_string_free(stages);
+    gy_train_explain_whole(model, &filled, &all);
     gy_train_explain_memory(&footprint, &all);
     if (all.status < 0) {
         gy_text_free(&all);

@@ -218,4 +218,56 @@ GY_TEST(cut_tokens_are_scattered_and_gathered)
     gy_model_free(model);
 }
 
+/* ---- what is told of it ---- */
+
+/* The text for a small GPT on a mesh that nobody runs. */
+static char *explained(const gy_mesh *on, int heads, int zero)
+{
+    static const char *const letters[] = {"a", "b", "c", "d", "e"};
+    gy_mesh mesh = *on;
+    gy_model *model = NULL;
+    char *text = NULL;
+    assert_ok(gy_gpt_new(&GY_OPTIONS(gy_gpt_options, .layers = 1, .width = 12, .heads = heads),
+                         &GY_OPTIONS(gy_model_options, .input_sizes = {6}, .workers = 1,
+                                     .mesh = &mesh, .class_names = letters, .class_count = 5),
+                         &model));
+    assert_ok(gy_train_explain(model,
+                               &GY_OPTIONS(gy_train_options, .steps = 1, .batch = BATCH,
+                                           .zero = zero, .optimizer = GY_OPTIMIZER_ADAM),
+                               &text));
+    gy_model_free(model);
+    return text;
+}
+
+/* What does not divide stays whole, and the text has both numbers. */
+GY_TEST(what_does_not_divide_says_so)
+{
+    const gy_mesh model = {.axes = 1, .sizes = {2}, .kinds = {GY_AXIS_MODEL}};
+    const gy_mesh data = {.axes = 1, .sizes = {16}, .kinds = {GY_AXIS_DATA}};
+    for (int heads = 3; heads <= 4; heads++) {
+        char *text = explained(&model, heads, 0);
+        const bool is_told =
+            strstr(text, "dimension 2 has 3, which does not divide over 2 ranks\n") != NULL &&
+            strstr(text, "whole along model: 3 in reshape_13 does not divide over 2 ranks\n") !=
+                NULL;
+        assert_non_null(strstr(text, "== placement: mesh model=2\n"));
+        assert_int_equal(is_told, heads == 3);
+        assert_int_equal(strstr(text, "does not divide") != NULL, heads == 3);
+        assert_null(strstr(text, "kept whole along data"));
+        gy_string_free(text);
+    }
+    for (int zero = 0; zero <= 3; zero++) { /* a vector of 12 over 16 ranks */
+        char *text = explained(&data, 4, zero);
+        const bool has_state = strstr(text, "     norm.bias/mean: 12 along its largest "
+                                            "dimension, 16 ranks\n") != NULL;
+        const bool has_value = strstr(text, "     norm.bias: 12 along its largest dimension, "
+                                            "16 ranks\n") != NULL;
+        assert_int_equal(has_state, zero >= 1);
+        assert_int_equal(has_value, zero == 3);
+        assert_null(strstr(text, "block0.up.weight: "
+                                 "48 along"));
+        gy_string_free(text);
+    }
+}
+
 GY_TEST_MAIN(NULL, NULL)

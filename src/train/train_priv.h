@@ -190,6 +190,9 @@ struct gy_footprint; /* graph/graph.h */
 GY_MUST_CHECK gy_status gy_train_predict(const gy_model *model, const gy_train_options *options,
                                          const gy_train_counts *counts,
                                          struct gy_footprint *footprint);
+/** A line for each slot that the stage would cut and that has too few elements for it. */
+void gy_train_explain_whole(const gy_model *model, const gy_train_options *options,
+                            gy_text *text);
 /** Lines about it, for --explain. */
 void gy_train_explain_memory(const struct gy_footprint *footprint, gy_text *text);
 /** GY_LIMIT it is more than options->memory_bytes: names both figures, and the stage or the

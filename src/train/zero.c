@@ -59,14 +59,19 @@ static bool is_gradient_sum(const gy_train_slot *slot)
     return slot->kind == GY_SLOT_STATE && end != NULL && strcmp(end, "/" GY_TRAIN_SUM) == 0;
 }
 
+/* The first stage that cuts the slot. */
+static int first_stage(const gy_train_slot *slot)
+{
+    return is_gradient_sum(slot)             ? 2
+           : slot->kind == GY_SLOT_STATE     ? 1
+           : slot->kind == GY_SLOT_PARAMETER ? 3
+                                             : GY_TRAIN_ZERO_MAX + 1;
+}
+
 static gy_placement placement_of(const gy_model *model, const gy_train_slot *slot, int stage,
                                  int ranks)
 {
-    const int first_stage = is_gradient_sum(slot)             ? 2
-                            : slot->kind == GY_SLOT_STATE     ? 1
-                            : slot->kind == GY_SLOT_PARAMETER ? 3
-                                                              : GY_TRAIN_ZERO_MAX + 1;
-    if (stage >= first_stage) {
+    if (stage >= first_stage(slot)) {
         return cut_of(node_of(model, slot), ranks);
     }
     return is_gradient_sum(slot) ? (gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM}
@@ -210,7 +215,8 @@ static void add_run(gy_planned_run *runs, int *count, int64_t batch, const gy_va
     }
 }
 
-/* The programs of the training, and those of its tests. */
+/* The programs of the training, and those of its tests, in the order in which they first run.
+ */
 static gy_status predict_on(const gy_model *model, const gy_train_options *options,
                             const gy_train_counts *counts, const gy_mesh *mesh,
                             gy_footprint *footprint)
@@ -234,10 +240,10 @@ static gy_status predict_on(const gy_model *model, const gy_train_options *optio
     const int64_t tested = gy_train_test_batch(model, options);
     gy_planned_run runs[RUNS_MAX];
     int count = 0;
-    add_run(runs, &count, batch, values, u->fetch_count);
-    add_run(runs, &count, rest, values, u->fetch_count);
     add_run(runs, &count, options->accumulate > 1 ? batch : 0, values + u->fetch_count,
             u->gather_count);
+    add_run(runs, &count, batch, values, u->fetch_count);
+    add_run(runs, &count, rest, values, u->fetch_count);
     if (counts->test > 0) {
         add_run(runs, &count, counts->test < tested ? 0 : tested, values + all, 2);
         add_run(runs, &count, counts->test % tested, values + all, 2);
@@ -464,6 +470,30 @@ gy_status gy_train_check_memory(gy_model *model, const gy_train_options *options
     return options->memory_bytes == 0
                ? GY_OK
                : gy_session_agree(model->comm, check_limit(model, options, counts));
+}
+
+void gy_train_explain_whole(const gy_model *model, const gy_train_options *options,
+                            gy_text *text)
+{
+    const int ranks = gy_model_row_ranks(model);
+    int count = 0;
+    GY_ASSERT(ranks >= 1);
+    for (size_t i = 0; ranks > 1 && i < model->slot_count; i++) {
+        const gy_train_slot *slot = &model->slots[i];
+        const gy_graph_node *node = node_of(model, slot);
+        const gy_type *type = &node->types[0];
+        int64_t largest = 1;
+        for (int dim = 0; dim < type->rank; dim++) {
+            largest = GY_MAX(largest, is_taken(node, dim) ? 1 : type->sizes[dim]);
+        }
+        if (options->zero >= first_stage(slot) && largest < ranks &&
+            node->pins[GY_AXIS_DATA].kind == GY_REPLICATE) {
+            gy_text_add(text, "%s     %s: %lld along its largest dimension, %d ranks\n",
+                        count++ == 0 ? "== kept whole along data: fewer elements than ranks\n"
+                                     : "",
+                        slot->name, (long long)largest, ranks);
+        }
+    }
 }
 
 void gy_train_explain_memory(const gy_footprint *f, gy_text *text)

@@ -34,7 +34,18 @@ typedef struct trial {
     bool is_shared;      /* ranks share memory instead */
     uint64_t parameters; /* their elements */
     traffic sent[KIT_RANKS_MAX];
+    struct told *told; /* (KIT_RANKS_MAX) what each rank says of each exchange; NULL: nothing */
 } trial;
+
+enum { TOLD_MAX = 256 };
+
+/* An update's exchanges as they are told after the training. */
+typedef struct told {
+    int32_t count;
+    double predicted[TOLD_MAX], counted[TOLD_MAX], seconds[TOLD_MAX];
+    double shares_s, rows_s; /* their times, and those of the session's rows */
+    int lines;               /* of the text that names such an exchange */
+} told;
 
 /* One rank of it. */
 typedef struct member {
@@ -144,6 +155,59 @@ static uint64_t elements_of(const gy_model *model)
     return elements;
 }
 
+/* Has the text a line of this exchange: its kind, its axis, and the value that it moves? */
+static bool has_line(const char *text, const gy_graph *graph, const gy_graph_exchange *exchange)
+{
+    char begin[64], end[192];
+    const gy_graph_node *node = &graph->nodes[exchange->node];
+    snprintf(begin, sizeof(begin), "  %-14s %-6s ", gy_operation_name(exchange->operation),
+             gy_mesh_axis_name(&graph->mesh, exchange->axis));
+    snprintf(end, sizeof(end), "  %s, for ", gy_graph_at(graph, node->inputs[0])->name);
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        const size_t length = strcspn(line, "\n");
+        const char *found = strstr(line, end);
+        if (strncmp(line, begin, strlen(begin)) == 0 && found != NULL &&
+            found < line + length && found + strlen(end) < line + length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static gy_status tell(gy_model *model, told *all)
+{
+    const gy_update *u = &model->update;
+    gy_session_runs runs;
+    char *text = NULL;
+    GY_TRY(gy_session_spent(model->session, u->fetches, u->fetch_count, &runs));
+    gy_graph_exchange *list =
+        gy_alloc("test", ((size_t)runs.graph->node_count + 1) * sizeof(*list));
+    GY_ASSERT(list != NULL);
+    GY_TRY(gy_graph_exchanges(runs.graph, list, &all->count));
+    GY_TRY(gy_train_explain_runs(model, 0, &text));
+    GY_ASSERT(all->count <= TOLD_MAX);
+    for (int32_t i = 0; i < all->count; i++) {
+        const gy_graph_spent *spent = &runs.spent[i];
+        all->predicted[i] = list[i].sent_bytes;
+        all->counted[i] = (double)spent->sent_bytes / (double)runs.count;
+        all->seconds[i] = list[i].predicted_s;
+        all->shares_s += spent->hidden_s + spent->exposed_s;
+        all->lines += has_line(text, runs.graph, &list[i]) ? 1 : 0;
+        GY_ASSERT(spent->count == runs.count);
+    }
+    gy_exchange_stats rows[GY_EXCHANGE_KINDS_MAX];
+    const int row_count = gy_session_exchanges(model->session, rows);
+    for (int i = 0; i < row_count; i++) {
+        all->rows_s += rows[i].operation == GY_OPERATION_BARRIER
+                           ? 0
+                           : rows[i].hidden_s + rows[i].exposed_s;
+    }
+    gy_string_free(text);
+    gy_free(list);
+    gy_session_runs_free(&runs);
+    return GY_OK;
+}
+
 static gy_status train_one(kit_rank *rank)
 {
     trial *t = rank->arg;
@@ -164,6 +228,9 @@ static gy_status train_one(kit_rank *rank)
     }
     if (rank->rank == 0) {
         t->parameters = elements_of(me.model);
+    }
+    if (status >= 0 && t->told != NULL) {
+        status = tell(me.model, &t->told[rank->rank]);
     }
     gy_model_free(me.model);
     gy_mesh_free(mesh);
@@ -318,6 +385,74 @@ GY_TEST(a_block_on_model_sends_no_more_than_four_sums_of_its_activations)
                (unsigned long long)block / (unsigned)ranks,
                (unsigned long long)sums / (unsigned)ranks);
         assert_in_range(block, sums / 2, sums + vectors); /* less is welcome */
+    }
+}
+
+/* ---- each exchange by itself ---- */
+
+/* Predicted bytes of each exchange, of all ranks together, are those that were sent; each
+ * stands in the text; their times add up to those of the session. */
+static void check_told(const told *all, int ranks, const char *what)
+{
+    double sum = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        assert_int_equal(all[rank].count, all[0].count);
+        assert_int_equal(all[rank].lines, all[0].count);
+        assert_true(all[rank].shares_s <= all[rank].rows_s * 1.001 + 1e-6);
+    }
+    for (int32_t i = 0; i < all[0].count; i++) {
+        double predicted = 0, counted = 0;
+        for (int rank = 0; rank < ranks; rank++) {
+            predicted += all[rank].predicted[i];
+            counted += all[rank].counted[i];
+            assert_true(all[rank].seconds[i] > 0);
+        }
+        if (!(predicted - counted < 0.5 && counted - predicted < 0.5)) {
+            fail_msg("%s: exchange %d sends %.1f bytes, predicted are %.1f", what, (int)i,
+                     counted, predicted);
+        }
+        sum += counted;
+    }
+    printf("%s: %d exchanges, %.0f bytes of a rank an update as predicted\n", what,
+           (int)all[0].count, sum / ranks);
+    assert_true(all[0].count > 0);
+}
+
+GY_TEST(what_is_told_of_each_exchange_is_what_happens)
+{
+    static const gy_parameter_pin pins[] = {
+        {"block*.up.weight", "model", {.kind = GY_SHARD, .dim = 1}},
+        {"block*.down.weight", "model", {.kind = GY_SHARD, .dim = 1}},
+        {"embedding", "model", {.kind = GY_SHARD, .dim = 1}},
+    };
+    static const struct {
+        const char *mesh;
+        int ranks, gpt_layers, zero, accumulate;
+    } cases[] = {{NULL, 3, 0, 0, 1},
+                 {NULL, 4, 0, 3, 1},
+                 {NULL, 4, 0, 2, 2},
+                 {"model=3", 3, 1, 0, 1},
+                 {"data=2,model=2", 4, 1, 3, 1},
+                 {"auto=4", 4, 1, 0, 1}};
+    told all[KIT_RANKS_MAX];
+    const size_t step = gy_test_cases(8) == 1 ? 4 : 1;
+    for (size_t i = 0; i < GY_COUNT(cases); i += step) {
+        char what[64];
+        const char *mesh = cases[i].mesh != NULL ? cases[i].mesh : "data";
+        const bool has_pins = strstr(mesh, "model") != NULL;
+        memset(all, 0, sizeof(all));
+        trial t = {.gpt_layers = cases[i].gpt_layers,
+                   .mesh = cases[i].mesh,
+                   .options = {.optimizer = GY_OPTIMIZER_ADAM,
+                               .zero = cases[i].zero,
+                               .accumulate = cases[i].accumulate,
+                               .pins = pins,
+                               .pin_count = has_pins ? (int)GY_COUNT(pins) : 0},
+                   .told = all};
+        snprintf(what, sizeof(what), "%d ranks, %s, zero %d", cases[i].ranks, mesh,
+                 cases[i].zero);
+        (void)sent_in(&t, cases[i].ranks, what);
+        check_told(all, cases[i].ranks, what);
     }
 }
 

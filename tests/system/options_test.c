@@ -137,7 +137,9 @@ static const struct {
      "! grep -q 'weight: f32.* S0 = parameter' zero2/mlp/said"},
     {"train", "stats",
      "t $P -n 2 --stats && grep -q '^  data   allreduce  *[0-9.]*  *[0-9.]* [KM]iB ' said && "
-     "grep -q 'peak memory of a rank' said && t $P -n 2 && ! grep -q '^  data' said"},
+     "grep -q 'peak memory of a rank' said && "
+     "grep -q '^  allreduce .* P(sum) -> R ' said && "
+     "t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "
@@ -182,7 +184,13 @@ static const struct {
     {"train", "overlap",
      "export GYRE_LOG=debug; same $P --overlap off && grep -q 'beside an exchange' said && "
      "same $P --overlap on && ! grep -q 'beside an exchange' said"},
-    {"train", "explain", "same $P --explain && grep -q '^== graph' said"},
+    {"train", "explain",
+     "same $P --explain && grep -q '^== graph' said && "
+     "t $P --mesh data=2,model=2 --explain --stats && "
+     "grep -q '^== placement: mesh data=2,model=2' said && "
+     "grep -q '^  x .* f32\\[8,1,28,28\\]  *S0  *R$' said && "
+     "[ $(grep -c '^== exchanges of a run' said) = 2 ] && "
+     "grep -q '^  exchange .* sent  *ms  *counted  *measured  *exposed  *value' said"},
     {"train", "quiet",
      "gyre train mlp $P 2>loud >said && [ -s loud ] && gyre train mlp $P -q 2>loud >said && "
      "[ ! -s loud ]"},

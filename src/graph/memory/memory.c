@@ -122,7 +122,7 @@ static int32_t add_buffer(planner *p, gy_storage_kind kind, int32_t leaf, size_t
     GY_ASSERT(p->plan->buffer_count < p->graph->node_count + p->graph->value_count + 2);
     gy_memory_plan *plan = p->plan;
     plan->buffers[plan->buffer_count] =
-        (gy_storage){.kind = kind, .leaf = leaf, .size_bytes = size_bytes};
+        (gy_storage){.kind = kind, .leaf = leaf, .size_bytes = size_bytes, .chunk = -1};
     p->occupants[plan->buffer_count] = (occupant){.last = INT32_MAX};
     return plan->buffer_count++;
 }
@@ -285,7 +285,9 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     }
     const gy_storage_kind kind = kind_of(p, value);
     if (p->plan->is_plain || node->op == &gy_ops_row_fill) {
-        return add_buffer(p, kind, -1, size_bytes);
+        const int32_t own = add_buffer(p, kind, -1, size_bytes);
+        p->plan->buffers[own].is_kept = node->op == &gy_ops_row_fill;
+        return own;
     }
     int32_t buffer = parameter_buffer(p, index, k);
     if (buffer >= 0) {

@@ -31,6 +31,10 @@ void gy_prices_init(gy_prices *prices, int ranks, const gy_links *links);
 double gy_price_exchange(gy_prices *prices, gy_operation operation, double bytes);
 /** Seconds to copy `bytes` here. */
 double gy_price_copy(const gy_prices *prices, double bytes);
+/** Seconds of a change of placement that makes no Partial, of a value of which the ranks of the
+ * axis share `bytes`. */
+double gy_place_price_step(gy_prices *prices, gy_placement from, gy_placement to, double bytes,
+                           int ranks);
 
 /** Values of one type, among which the same moves cost the same. */
 typedef struct gy_kin {

@@ -91,3 +91,22 @@ double gy_price_copy(const gy_prices *prices, double bytes)
     GY_ASSERT(prices->ranks >= 1);
     return bytes * prices->links.gamma;
 }
+
+double gy_place_price_step(gy_prices *prices, gy_placement from, gy_placement to, double bytes,
+                           int ranks)
+{
+    GY_ASSERT(to.kind != GY_PARTIAL && ranks > 1);
+    if (from.kind == GY_REPLICATE) {
+        return gy_price_copy(prices, bytes / ranks);
+    }
+    if (from.kind == GY_PARTIAL) {
+        return gy_price_exchange(prices,
+                                 to.kind == GY_REPLICATE ? GY_OPERATION_ALLREDUCE
+                                                         : GY_OPERATION_REDUCE_SCATTER,
+                                 bytes);
+    }
+    return to.kind == GY_SHARD /* packed, exchanged, unpacked */
+               ? gy_price_exchange(prices, GY_OPERATION_ALLTOALL, bytes / ranks) +
+                     gy_price_copy(prices, 2 * bytes / ranks)
+               : gy_price_exchange(prices, GY_OPERATION_ALLGATHER, bytes);
+}

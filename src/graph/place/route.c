@@ -63,21 +63,9 @@ static double step_cost(gy_placer *placer, const gy_type *type, const gy_spot *a
                    ? gy_price_copy(prices, bytes)
                    : INFINITY;
     }
-    if (from.kind == GY_REPLICATE) {
-        return gy_price_copy(prices, bytes / ranks);
-    }
-    if (from.kind == GY_PARTIAL) {
-        return gy_price_exchange(prices,
-                                 to.kind == GY_REPLICATE ? GY_OPERATION_ALLREDUCE
-                                                         : GY_OPERATION_REDUCE_SCATTER,
-                                 bytes);
-    }
-    if (to.kind == GY_SHARD) { /* packed, exchanged, unpacked */
-        return gy_price_exchange(prices, GY_OPERATION_ALLTOALL, bytes / ranks) +
-               gy_price_copy(prices, 2 * bytes / ranks);
-    }
-    return (is_data && !gy_placer_is_like_pinned(placer, type, axis, from) ? gathered : 1) *
-           gy_price_exchange(prices, GY_OPERATION_ALLGATHER, bytes);
+    const bool is_gathered = is_data && from.kind == GY_SHARD && to.kind == GY_REPLICATE &&
+                             !gy_placer_is_like_pinned(placer, type, axis, from);
+    return (is_gathered ? gathered : 1) * gy_place_price_step(prices, from, to, bytes, ranks);
 }
 
 /* An inner axis that cuts a dimension which a step of `axis` touches; -1: none. */
