@@ -309,44 +309,74 @@ gy_status gy_dml_run_eigen(gy_dml_call *call)
 }
 
 /* [q, r] of m rows and n columns, m >= n: q (m, n), r (n, n). */
-static gy_status qr(gy_dml_call *call, system *s, int m, int n)
+/*
+ * Householder's reflections I - 2 v t(v) / (t(v) v), one a column, as SystemDS takes them from
+ * Apache Commons Math: v = x - r e1, where r has the sign that x's first cell has not (+ of 0),
+ * and a column of H is v / -r, so that the reflection is I - h t(h) / h1. LAPACK's differ where
+ * that cell is 0. `a` is by columns.
+ */
+static void reflect(double *a, int64_t rows, int64_t columns, int64_t k, double *pivot)
 {
-    const gy_lapack *lapack = NULL;
-    int info = 0, size = GY_MAX(1, 64 * n);
-    gy_dml_matrix *q = NULL, *r = NULL;
-    GY_TRY(gy_lapack_get(&lapack));
-    s->work = gy_alloc("dml.work", ((size_t)size + (size_t)n + 1) * sizeof(double));
-    if (s->work == NULL) {
-        return GY_NOMEM;
+    double *v = a + k * rows, squares = 0;
+    for (int64_t i = k; i < rows; i++) {
+        squares += v[i] * v[i];
     }
-    GY_TRY(gy_dml_matrix_fill(n, n, 0, &r));
-    call->results[1] = gy_dml_of_matrix(r);
-    gy_lapack_begin();
-    lapack->dgeqrf(&m, &n, s->a->data, &m, s->work + size, s->work, &size, &info);
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i <= j; i++) {
-            r->data[i * n + j] = s->a->data[j * m + i];
+    *pivot = v[k] > 0 ? -sqrt(squares) : sqrt(squares);
+    if (*pivot == 0) {
+        return; /* nothing to reflect */
+    }
+    v[k] -= *pivot;
+    for (int64_t j = k + 1; j < columns; j++) {
+        double *c = a + j * rows, dot = 0;
+        for (int64_t i = k; i < rows; i++) {
+            dot += v[i] * c[i];
+        }
+        dot /= *pivot * v[k];
+        for (int64_t i = k; i < rows; i++) {
+            c[i] += dot * v[i];
         }
     }
-    lapack->dorgqr(&m, &n, &n, s->a->data, &m, s->work + size, s->work, &size, &info);
-    gy_lapack_end();
-    GY_TRY(gy_dml_transpose(s->a, &q));
-    return gy_dml_give(call, q);
+}
+
+/* H and R, of X's size both, of columns that hold reflections below and R above. */
+static gy_status give_reflections(gy_dml_call *call, const gy_dml_matrix *x, const double *a,
+                                  const double *pivots)
+{
+    gy_dml_matrix *h = NULL, *r = NULL;
+    GY_TRY(gy_dml_matrix_fill(x->rows, x->columns, 0, &h));
+    call->results[0] = gy_dml_of_matrix(h);
+    GY_TRY(gy_dml_matrix_fill(x->rows, x->columns, 0, &r));
+    call->results[1] = gy_dml_of_matrix(r);
+    for (int64_t i = 0; i < x->rows; i++) {
+        for (int64_t j = 0; j < x->columns; j++) {
+            const double value = a[j * x->rows + i];
+            if (i == j) {
+                r->data[i * x->columns + j] = pivots[j];
+            } else if (i < j) {
+                r->data[i * x->columns + j] = value;
+            }
+            if (i >= j && pivots[j] != 0) {
+                h->data[i * x->columns + j] = value / -pivots[j];
+            }
+        }
+    }
+    return GY_OK;
 }
 
 gy_status gy_dml_run_qr(gy_dml_call *call)
 {
-    system s = {.a = NULL};
-    gy_dml_matrix *x = NULL;
+    gy_dml_matrix *x = NULL, *a = NULL;
     GY_TRY(gy_dml_arg_matrix(call, 0, &x));
-    gy_status status = check_size(call, x);
-    if (status == GY_OK && x->rows < x->columns) {
-        status = gy_fail(GY_SHAPE, "qr: a matrix of %lldx%lld has fewer rows than columns",
-                         (long long)x->rows, (long long)x->columns);
+    const int64_t count = GY_MIN(x->rows, x->columns);
+    gy_status status = gy_dml_transpose(x, &a);
+    double *pivots = gy_alloc_zero("dml.qr", (size_t)x->columns + 1, sizeof(*pivots));
+    status = status == GY_OK && pivots == NULL ? GY_NOMEM : status;
+    for (int64_t k = 0; k < count && status == GY_OK; k++) {
+        reflect(a->data, x->rows, x->columns, k, &pivots[k]);
     }
-    status = status == GY_OK ? by_columns(x, &s.a) : status;
-    status = status == GY_OK ? qr(call, &s, (int)x->rows, (int)x->columns) : status;
-    system_drop(&s);
+    status = status == GY_OK ? give_reflections(call, x, a->data, pivots) : status;
+    gy_free(pivots);
+    gy_dml_matrix_drop(a);
     gy_dml_matrix_drop(x);
     return status;
 }

@@ -207,8 +207,6 @@ static void open_lapack(void)
     SET(lapack_table.dgetrf, find(&found, "dgetrf_"));
     SET(lapack_table.dpotrf, find(&found, "dpotrf_"));
     SET(lapack_table.dsyev, find(&found, "dsyev_"));
-    SET(lapack_table.dgeqrf, find(&found, "dgeqrf_"));
-    SET(lapack_table.dorgqr, find(&found, "dorgqr_"));
     SET(lapack_table.dgels, find(&found, "dgels_"));
     SET(lapack_table.dgesdd, find(&found, "dgesdd_"));
     lapack_missing = found.missing;

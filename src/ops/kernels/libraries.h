@@ -114,10 +114,6 @@ typedef struct gy_lapack {
     void (*dsyev)(const char *job, const char *triangle, const int *n, double *a,
                   const int *lda, double *values, double *work, const int *work_size,
                   int *info);
-    void (*dgeqrf)(const int *m, const int *n, double *a, const int *lda, double *factors,
-                   double *work, const int *work_size, int *info);
-    void (*dorgqr)(const int *m, const int *n, const int *k, double *a, const int *lda,
-                   const double *factors, double *work, const int *work_size, int *info);
     void (*dgels)(const char *transpose, const int *m, const int *n, const int *right_sides,
                   double *a, const int *lda, double *b, const int *ldb, double *work,
                   const int *work_size, int *info);
