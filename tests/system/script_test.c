@@ -114,12 +114,44 @@ GY_TEST(conjugate_gradient_runs_as_printed)
     must(line);
 }
 
+GY_TEST(models_of_a_table_agree_with_it)
+{
+    char line[512];
+    snprintf(line, sizeof(line),
+             "gyre script %s/examples/scripts/classify.dml -nvargs rows=600 >out && "
+             "awk '/^accuracy/ {n++; bad += $2 < 0.85 || $2 > 1} END {exit n != 2 || bad}' out",
+             GYRE_SOURCE);
+    must(line);
+}
+
+/* Few digits, once, everywhere; all of them, as long as it takes, in the soak. */
+GY_TEST(lenet_learns_the_digits)
+{
+    const bool is_soak = getenv("GYRE_SOAK") != NULL;
+    const int count = (int)gy_test_cases(800); /* a sanitizer sees it run, and no more */
+    const char *goal = is_soak ? "0.97" : count < 800 ? "0" : "0.6";
+    char data[1024], line[2048];
+    if (gy_test_data(data, "mnist") == NULL) {
+        print_message("no digits here\n");
+        skip();
+    }
+    snprintf(line, sizeof(line),
+             "timeout -k 5 %d $GYRE_BIN script %s/examples/scripts/lenet.dml -nvargs data=%s "
+             "train=%d test=%d epochs=%d >out && tail -n 1 out && "
+             "awk 'END {exit !($NF >= %s)}' out",
+             is_soak ? 3600 : 120, GYRE_SOURCE, data, is_soak ? 60000 : count,
+             is_soak ? 10000 : 200, is_soak ? 4 : 1, goal);
+    must(line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_line_ends_well),
         cmocka_unit_test(a_terminal_takes_statements),
         cmocka_unit_test(conjugate_gradient_runs_as_printed),
+        cmocka_unit_test(models_of_a_table_agree_with_it),
+        cmocka_unit_test(lenet_learns_the_digits),
     };
     return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
 }
