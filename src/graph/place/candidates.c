@@ -7,6 +7,7 @@
 #include "graph/place/place_priv.h"
 
 #include "base/base.h"
+#include "base/index.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,17 @@ typedef struct wanted {
     gy_signature list[GY_MESH_MAX][SIGNATURES_MAX]; /* the first: nothing is cut */
     double expanded_s[GY_MESH_MAX][SIGNATURES_MAX]; /* of an expansion's; 0: of the row's */
     int counts[GY_MESH_MAX];
+    gy_signature row[GY_OP_SIGNATURES_MAX]; /* what the row says, whatever the axis */
+    int row_count;
 } wanted;
+
+/* Candidates that were listed, by what they depend on. */
+typedef struct listed {
+    gy_index kinds; /* key -> number of the kind */
+    int32_t *first; /* kind -> its first node */
+    size_t capacity;
+    int32_t *kind_of; /* node -> kind */
+} listed;
 
 static gy_placement *operand_of(gy_signature *signature, const gy_graph_node *node, int operand)
 {
@@ -291,27 +302,38 @@ static gy_status list_expansions(gy_placer *placer, wanted *w, int axis)
     return GY_OK;
 }
 
-static gy_status list_signatures(gy_placer *placer, wanted *w)
+static bool is_fixed(const gy_graph_node *node)
+{
+    return is_leaf(node) || node->op == &gy_ops_row_assign;
+}
+
+/* What the row says, and the rows of batches that follow from it. */
+static gy_status list_row(gy_placer *placer, wanted *w)
 {
     GY_ASSERT(w->index >= 0 && w->index < placer->pass.in->node_count);
-    const gy_mesh *mesh = &placer->pass.in->mesh;
     const gy_op *op = w->node->op;
-    const bool is_fixed = is_leaf(w->node) || op == &gy_ops_row_assign;
-    gy_signature list[GY_OP_SIGNATURES_MAX];
-    memset(list, 0, sizeof(list));
-    int count = is_fixed || op->placements == NULL
-                    ? 0
-                    : op->placements(&w->node->attributes, w->types, w->node->input_count,
-                                     w->node->types, list);
-    if (count > GY_OP_SIGNATURES_MAX) {
-        return gy_fail(GY_LIMIT, "operator %s has %d placements, at most %d", op->name, count,
-                       GY_OP_SIGNATURES_MAX);
+    memset(w->row, 0, sizeof(w->row));
+    w->row_count = is_fixed(w->node) || op->placements == NULL
+                       ? 0
+                       : op->placements(&w->node->attributes, w->types, w->node->input_count,
+                                        w->node->types, w->row);
+    if (w->row_count > GY_OP_SIGNATURES_MAX) {
+        return gy_fail(GY_LIMIT, "operator %s has %d placements, at most %d", op->name,
+                       w->row_count, GY_OP_SIGNATURES_MAX);
     }
-    gy_placer_mark_rows(placer, w->index, list, count);
+    gy_placer_mark_rows(placer, w->index, w->row, w->row_count);
+    return GY_OK;
+}
+
+static gy_status list_signatures(gy_placer *placer, wanted *w)
+{
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    GY_ASSERT(w->row_count <= GY_OP_SIGNATURES_MAX);
     for (int axis = 0; axis < mesh->axes; axis++) {
         w->counts[axis] = 1;
         memset(&w->list[axis][0], 0, sizeof(w->list[axis][0]));
-        if (is_fixed) {
+        memset(w->expanded_s[axis], 0, sizeof(w->expanded_s[axis]));
+        if (is_fixed(w->node)) {
             list_fixed(placer, w, axis);
         }
         if (gy_placer_is_pinned(w->node, axis)) {
@@ -319,9 +341,9 @@ static gy_status list_signatures(gy_placer *placer, wanted *w)
             set_all(w, &w->list[axis][0], w->node->attributes.pin.to[axis]);
             continue;
         }
-        for (int i = 0; mesh->sizes[axis] > 1 && i < count; i++) {
-            if (gy_placer_allows(placer, w->node, axis, &list[i])) {
-                w->list[axis][w->counts[axis]++] = list[i];
+        for (int i = 0; mesh->sizes[axis] > 1 && i < w->row_count; i++) {
+            if (gy_placer_allows(placer, w->node, axis, &w->row[i])) {
+                w->list[axis][w->counts[axis]++] = w->row[i];
             }
         }
         GY_TRY(list_expansions(placer, w, axis));
@@ -453,46 +475,133 @@ static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
     return GY_OK;
 }
 
-static gy_status list_node(gy_placer *placer, wanted *w)
+/* ---- nodes alike ---- */
+
+/* All that the candidates of a node depend on. */
+typedef struct kind_key {
+    const gy_op *op;
+    gy_attributes attributes;
+    gy_type leaf; /* of what lives somewhere */
+    int32_t kins[OPERANDS_MAX];
+    uint32_t rows[OPERANDS_MAX];
+    uint32_t same[OPERANDS_MAX];         /* the first operand that is this value */
+    uint32_t fused;                      /* bits of operands that never reach memory */
+    int32_t input_count, free_axes, own; /* own: the node, of a pin; 0 */
+} kind_key;
+
+static int32_t operand_value(const gy_graph *in, const gy_graph_node *node, int k)
+{
+    GY_ASSERT(k >= 0 && k < node->input_count + node->output_count);
+    return k < node->input_count ? gy_graph_value(in, node->inputs[k])
+                                 : node->first_value + k - node->input_count;
+}
+
+static gy_status number_kind(const gy_placer *placer, const wanted *w, listed *all,
+                             uint32_t *number)
+{
+    const gy_graph *in = placer->pass.in;
+    const gy_graph_node *node = w->node, *leaf = parameter_of(in, node);
+    kind_key key;
+    memset(&key, 0, sizeof(key)); /* every byte of it is hashed */
+    key.op = node->op;
+    if ((node->op->flags & GY_OP_RANDOM) == 0) { /* else they hold what tells draws apart */
+        memcpy(&key.attributes, &node->attributes, sizeof(key.attributes));
+    }
+    key.input_count = node->input_count;
+    key.free_axes = leaf != NULL ? leaf->attributes.shape.free_axes : 0;
+    key.own = node->op == &gy_ops_row_pin ? w->index : 0;
+    if (is_fixed(node)) {
+        memcpy(key.leaf.placement, w->types[0].placement, sizeof(key.leaf.placement));
+    }
+    GY_ASSERT(w->operands <= OPERANDS_MAX);
+    for (int k = 0; k < w->operands; k++) {
+        const int32_t value = operand_value(in, node, k);
+        key.kins[k] = placer->kin_of[value];
+        key.rows[k] = placer->rows[value];
+        while (operand_value(in, node, (int)key.same[k]) != value) {
+            key.same[k]++;
+        }
+        const int32_t maker = k < node->input_count ? node->inputs[k].node : w->index;
+        key.fused |= is_fused(placer, maker, value) ? 1u << k : 0;
+    }
+    return gy_index_number(&all->kinds, gy_key_of(&key, sizeof(key)), number);
+}
+
+static gy_status list_node(gy_placer *placer, wanted *w, listed *all)
 {
     GY_ASSERT(w->index < placer->pass.in->node_count);
     const gy_graph_node *node = w->node;
+    const size_t before = all->kinds.count;
+    uint32_t kind = 0;
     w->operands = node->input_count + node->output_count;
     for (int k = 0; k < node->input_count; k++) {
         w->types[k] = *gy_graph_type(placer->pass.in, node->inputs[k]);
     }
     memcpy(&w->types[node->input_count], node->types,
            (size_t)node->output_count * sizeof(gy_type));
+    GY_TRY(list_row(placer, w));
+    GY_TRY(number_kind(placer, w, all, &kind));
+    all->kind_of[w->index] = (int32_t)kind;
+    if (kind < before) {
+        return GY_OK;
+    }
+    GY_TRY(GY_GROW("graph.place", all->first, all->capacity, before + 1));
+    all->first[kind] = w->index;
     GY_TRY(list_signatures(placer, w));
     return combine(placer, w, &placer->candidates[w->index]);
+}
+
+/* Of each kind its first node's, without what is never better. */
+static void share_candidates(gy_placer *placer, wanted *w, const listed *all)
+{
+    const gy_graph *in = placer->pass.in;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        const int32_t first = all->first[all->kind_of[i]];
+        GY_ASSERT(first <= i);
+        if (first < i) {
+            placer->candidates[i] = placer->candidates[first];
+            continue;
+        }
+        w->node = &in->nodes[i];
+        w->index = i;
+        w->operands = w->node->input_count + w->node->output_count;
+        drop_worse(placer, w, &placer->candidates[i]);
+    }
+}
+
+static gy_status list_all(gy_placer *placer, wanted *w, listed *all)
+{
+    const gy_graph *in = placer->pass.in;
+    GY_TRY(gy_kins_list(placer));
+    for (int32_t i = 0; i < in->node_count; i++) {
+        w->node = &in->nodes[i];
+        w->index = i;
+        GY_TRY(list_node(placer, w, all));
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        gy_spot spot;
+        int32_t number;
+        memcpy(spot.along, in->roots[i].placement, sizeof(spot.along));
+        GY_TRY(gy_kin_spot(placer, placer->kin_of[gy_graph_value(in, in->roots[i].value)],
+                           &spot, &number));
+    }
+    GY_TRY(gy_kins_close(placer));
+    share_candidates(placer, w, all);
+    return GY_OK;
 }
 
 gy_status gy_candidates_list(gy_placer *placer)
 {
     GY_ASSERT(placer->candidates != NULL && placer->rows != NULL);
-    const gy_graph *in = placer->pass.in;
-    wanted *w = gy_alloc("graph.place", sizeof(*w));
-    if (w == NULL) {
-        return GY_NOMEM;
-    }
-    gy_status status = gy_kins_list(placer);
-    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
-        *w = (wanted){.node = &in->nodes[i], .index = i};
-        status = list_node(placer, w);
-    }
-    for (int32_t i = 0; status >= 0 && i < in->root_count; i++) {
-        gy_spot spot;
-        int32_t number;
-        memcpy(spot.along, in->roots[i].placement, sizeof(spot.along));
-        status = gy_kin_spot(placer, placer->kin_of[gy_graph_value(in, in->roots[i].value)],
-                             &spot, &number);
-    }
-    status = status >= 0 ? gy_kins_close(placer) : status;
-    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
-        w->node = &in->nodes[i];
-        w->operands = w->node->input_count + w->node->output_count;
-        drop_worse(placer, w, &placer->candidates[i]);
-    }
+    listed all = {.first = NULL};
+    wanted *w = gy_alloc_zero("graph.place", 1, sizeof(*w));
+    all.kind_of = gy_alloc("graph.place",
+                           ((size_t)placer->pass.in->node_count + 1) * sizeof(*all.kind_of));
+    const gy_status status =
+        w == NULL || all.kind_of == NULL ? GY_NOMEM : list_all(placer, w, &all);
+    gy_index_free(&all.kinds);
+    gy_free(all.first);
+    gy_free(all.kind_of);
     gy_free(w);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "graph/place/choose.h"
 
 #include "base/base.h"
+#include "base/index.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +36,14 @@ typedef struct incidence {
 
 typedef enum var_state { OPEN, KEPT, GONE } var_state;
 
+/* Variables by their keys, the least first; may name one twice, with keys that are no longer
+ * its own. */
+typedef struct heap {
+    int32_t *vars;
+    int64_t *keys;
+    size_t count, capacity, key_capacity;
+} heap;
+
 typedef struct solver {
     const gy_choices *of;
     int64_t limit;
@@ -46,13 +55,17 @@ typedef struct solver {
     int32_t *kept_at; /* (count) the last round that kept it; -1: none */
     int32_t *order;   /* (count) eliminated, in order */
     int32_t order_count, open_count;
-    int32_t *heap; /* variables by `weights`, the least first; may name one twice */
-    int64_t *heap_keys;
-    size_t heap_count, heap_capacity, key_capacity;
-    int64_t *weights; /* (count) sums of the variable's elimination; stale in the heap */
+    heap cheap, wide; /* by `weights`, and by `widths` */
+    int64_t *weights; /* (count) sums of the variable's elimination */
+    int64_t *widths;  /* (count) less for a variable in more live factors */
     int round;
     bool has_kept;
-    gy_arena arena; /* of tables, emptied each round */
+    const double **pair_tables; /* [kind of pairs]; NULL until somebody asks */
+    gy_arena pair_arena;        /* of these */
+    gy_arena arena;             /* of tables that eliminations leave, emptied each round */
+    gy_index left;              /* what they were made from -> a number in left_tables */
+    const double **left_tables;
+    size_t left_capacity;
 } solver;
 
 static double single_cost(const gy_choices *of, int32_t var, int32_t value)
@@ -77,52 +90,49 @@ double gy_choices_cost(const gy_choices *choices, const int32_t *chosen)
 
 /* ---- the heap ---- */
 
-static gy_status heap_push(solver *s, int32_t var, int64_t key)
+static gy_status heap_push(heap *h, int32_t var, int64_t key)
 {
-    GY_ASSERT(var >= 0 && var < s->of->count);
-    GY_ASSERT(key >= 0);
-    GY_TRY(GY_GROW("graph.place", s->heap, s->heap_capacity, s->heap_count + 1));
-    GY_TRY(GY_GROW("graph.place", s->heap_keys, s->key_capacity, s->heap_count + 1));
-    size_t at = s->heap_count++;
+    GY_ASSERT(var >= 0);
+    GY_TRY(GY_GROW("graph.place", h->vars, h->capacity, h->count + 1));
+    GY_TRY(GY_GROW("graph.place", h->keys, h->key_capacity, h->count + 1));
+    size_t at = h->count++;
     for (; at > 0; at = (at - 1) / 2) {
         const size_t up = (at - 1) / 2;
-        if (s->heap_keys[up] < key || (s->heap_keys[up] == key && s->heap[up] <= var)) {
+        if (h->keys[up] < key || (h->keys[up] == key && h->vars[up] <= var)) {
             break;
         }
-        s->heap[at] = s->heap[up];
-        s->heap_keys[at] = s->heap_keys[up];
+        h->vars[at] = h->vars[up];
+        h->keys[at] = h->keys[up];
     }
-    s->heap[at] = var;
-    s->heap_keys[at] = key;
+    h->vars[at] = var;
+    h->keys[at] = key;
     return GY_OK;
 }
 
-static int32_t heap_pop(solver *s, int64_t *key)
+static int32_t heap_pop(heap *h, int64_t *key)
 {
-    GY_ASSERT(*key >= 0);
-    GY_ASSERT(s->heap_count > 0);
-    const int32_t top = s->heap[0];
-    *key = s->heap_keys[0];
-    const size_t last = --s->heap_count;
-    const int32_t var = s->heap[last];
-    const int64_t with = s->heap_keys[last];
+    GY_ASSERT(h->count > 0);
+    const int32_t top = h->vars[0];
+    *key = h->keys[0];
+    const size_t last = --h->count;
+    const int32_t var = h->vars[last];
+    const int64_t with = h->keys[last];
     size_t at = 0;
     for (size_t below = 1; below < last; below = 2 * at + 1) {
-        if (below + 1 < last && (s->heap_keys[below + 1] < s->heap_keys[below] ||
-                                 (s->heap_keys[below + 1] == s->heap_keys[below] &&
-                                  s->heap[below + 1] < s->heap[below]))) {
+        if (below + 1 < last &&
+            (h->keys[below + 1] < h->keys[below] ||
+             (h->keys[below + 1] == h->keys[below] && h->vars[below + 1] < h->vars[below]))) {
             below++;
         }
-        if (with < s->heap_keys[below] ||
-            (with == s->heap_keys[below] && var <= s->heap[below])) {
+        if (with < h->keys[below] || (with == h->keys[below] && var <= h->vars[below])) {
             break;
         }
-        s->heap[at] = s->heap[below];
-        s->heap_keys[at] = s->heap_keys[below];
+        h->vars[at] = h->vars[below];
+        h->keys[at] = h->keys[below];
         at = below;
     }
-    s->heap[at] = var;
-    s->heap_keys[at] = with;
+    h->vars[at] = var;
+    h->keys[at] = with;
     return top;
 }
 
@@ -143,6 +153,12 @@ static gy_status add_factor(solver *s, const factor *made)
     return GY_OK;
 }
 
+static int32_t kind_of(const gy_choices *of, int32_t pair)
+{
+    GY_ASSERT(pair >= 0 && pair < of->pair_count);
+    return of->pair_kinds != NULL ? of->pair_kinds[pair] : pair;
+}
+
 static gy_status make_table(solver *s, factor *f)
 {
     GY_ASSERT(f->pair < 0 || f->pair < s->of->pair_count);
@@ -151,18 +167,23 @@ static gy_status make_table(solver *s, factor *f)
         return GY_OK;
     }
     GY_ASSERT(f->pair >= 0 && f->var_count == 2);
+    const double **known = &s->pair_tables[kind_of(of, f->pair)];
     const int32_t rows = of->sizes[f->vars[0]], columns = of->sizes[f->vars[1]];
-    double *table = gy_arena_alloc(&s->arena, (size_t)rows * (size_t)columns * sizeof(double));
-    if (table == NULL) {
-        return GY_NOMEM;
-    }
-    for (int32_t a = 0; a < rows; a++) {
-        for (int32_t b = 0; b < columns; b++) {
-            table[(size_t)a * (size_t)columns + (size_t)b] =
-                of->pair_cost(of->arg, f->pair, a, b);
+    if (*known == NULL) {
+        const size_t size = (size_t)rows * (size_t)columns * sizeof(double);
+        double *table = gy_arena_alloc(&s->pair_arena, size);
+        if (table == NULL) {
+            return GY_NOMEM;
         }
+        for (int32_t a = 0; a < rows; a++) {
+            for (int32_t b = 0; b < columns; b++) {
+                table[(size_t)a * (size_t)columns + (size_t)b] =
+                    of->pair_cost(of->arg, f->pair, a, b);
+            }
+        }
+        *known = table;
     }
-    f->table = table;
+    f->table = *known;
     return GY_OK;
 }
 
@@ -243,7 +264,8 @@ static gy_status list_walked(solver *s, int32_t var, const int32_t *around, int3
         }
         GY_TRY(make_table(s, f));
         walked *w = &out[(*walked_count)++];
-        *w = (walked){.table = f->table};
+        memset(w, 0, sizeof(*w)); /* every byte of it is hashed */
+        w->table = f->table;
         for (int32_t k = 0; k < f->var_count; k++) {
             const int32_t other = f->vars[k];
             if (other == var) {
@@ -278,7 +300,7 @@ static void fill_table(const solver *s, int32_t var, const factor *made, const w
                 }
                 sum += of[i].table[index];
             }
-            best = fmin(best, sum);
+            best = sum < best ? sum : best;
         }
         table[at] = best;
         int32_t k = made->var_count - 1; /* the last one is the innermost */
@@ -305,14 +327,77 @@ static void forget_gone(solver *s, int32_t var)
     at->count = live;
 }
 
+/* The more live factors the less; a variable that the last round kept is rather not kept again.
+ */
+static int64_t width_of(const solver *s, int32_t var)
+{
+    GY_ASSERT(s->states[var] == OPEN);
+    const int64_t score = 4 * (int64_t)s->at[var].count;
+    return s->round > 0 && s->kept_at[var] == s->round - 1 ? -(score / 4) : -score;
+}
+
+/* Behind a change of the factors of these open variables. */
 static gy_status reweigh(solver *s, const int32_t *vars, int32_t count)
 {
     for (int32_t i = 0; i < count; i++) {
         GY_ASSERT(s->states[vars[i]] == OPEN);
         forget_gone(s, vars[i]);
         s->weights[vars[i]] = weigh(s, vars[i]);
-        GY_TRY(heap_push(s, vars[i], s->weights[vars[i]]));
+        GY_TRY(heap_push(&s->cheap, vars[i], s->weights[vars[i]]));
+        const int64_t width = width_of(s, vars[i]);
+        if (width != s->widths[vars[i]]) {
+            s->widths[vars[i]] = width;
+            GY_TRY(heap_push(&s->wide, vars[i], width));
+        }
     }
+    return GY_OK;
+}
+
+/* The number of what a table is made from: the same for the same costs at the same strides. */
+static gy_status number_left(solver *s, int32_t var, const factor *made, const walked *of,
+                             int32_t walked_count, uint32_t *number)
+{
+    struct {
+        gy_key walked;
+        const double *costs;
+        int32_t size, var_count, sizes[FACTOR_VARS_MAX];
+    } head;
+    GY_ASSERT(made->var_count <= FACTOR_VARS_MAX);
+    memset(&head, 0, sizeof(head));
+    head.walked = gy_key_of(of, (size_t)walked_count * sizeof(*of));
+    head.costs = s->of->costs[var];
+    head.size = s->of->sizes[var];
+    head.var_count = made->var_count;
+    for (int32_t k = 0; k < made->var_count; k++) {
+        head.sizes[k] = s->of->sizes[made->vars[k]];
+    }
+    return gy_index_number(&s->left, gy_key_of(&head, sizeof(head)), number);
+}
+
+/* The table that the elimination leaves: one that is there, or a new one. */
+static gy_status find_table(solver *s, int32_t var, factor *made, const walked *of,
+                            int32_t walked_count)
+{
+    size_t entries = 1;
+    for (int32_t k = made->var_count - 1; k >= 0; k--) {
+        made->strides[k] = (int32_t)entries;
+        entries *= (size_t)s->of->sizes[made->vars[k]];
+    }
+    const size_t before = s->left.count;
+    uint32_t number = 0;
+    GY_TRY(number_left(s, var, made, of, walked_count, &number));
+    if (number < before) {
+        made->table = s->left_tables[number];
+        return GY_OK;
+    }
+    GY_ASSERT(number == before);
+    GY_TRY(GY_GROW("graph.place", s->left_tables, s->left_capacity, before + 1));
+    double *table = gy_arena_alloc(&s->arena, entries * sizeof(double));
+    if (table == NULL) {
+        return GY_NOMEM;
+    }
+    fill_table(s, var, made, of, walked_count, table);
+    made->table = s->left_tables[number] = table;
     return GY_OK;
 }
 
@@ -322,27 +407,18 @@ static gy_status eliminate(solver *s, int32_t var)
     factor made = {.pair = -1, .gone_with = -1};
     made.var_count = neighbours(s, var, made.vars);
     GY_ASSERT(made.var_count >= 0 && s->states[var] == OPEN);
-    size_t entries = 1;
-    for (int32_t k = made.var_count - 1; k >= 0; k--) {
-        made.strides[k] = (int32_t)entries;
-        entries *= (size_t)s->of->sizes[made.vars[k]];
-    }
     walked *of = gy_alloc("graph.place", ((size_t)s->at[var].count + 1) * sizeof(*of));
-    double *table = gy_arena_alloc(&s->arena, entries * sizeof(double));
     int32_t walked_count = 0;
-    gy_status status = of == NULL || table == NULL
+    gy_status status = of == NULL
                            ? GY_NOMEM
                            : list_walked(s, var, made.vars, made.var_count, of, &walked_count);
-    if (status >= 0) {
-        fill_table(s, var, &made, of, walked_count, table);
-    }
+    status = status < 0 ? status : find_table(s, var, &made, of, walked_count);
     gy_free(of);
     GY_TRY(status);
     for (int32_t i = 0; i < s->at[var].count; i++) {
         factor *f = &s->factors[s->at[var].list[i]];
         f->gone_with = f->gone_with < 0 ? var : f->gone_with;
     }
-    made.table = table;
     s->states[var] = GONE;
     s->order[s->order_count++] = var;
     if (made.var_count > 0) {
@@ -351,27 +427,17 @@ static gy_status eliminate(solver *s, int32_t var)
     return reweigh(s, made.vars, made.var_count);
 }
 
-/* The open variable in most live factors, and rather one that the last round did not keep. */
-static int32_t widest(const solver *s)
+/* The open variable in most live factors. */
+static int32_t widest(solver *s)
 {
     GY_ASSERT(s->of->count > 0);
-    int32_t best = -1;
-    int64_t best_score = -1;
-    for (int32_t i = 0; i < s->of->count; i++) {
-        int64_t score = 0;
-        for (int32_t k = 0; s->states[i] == OPEN && k < s->at[i].count; k++) {
-            score += s->factors[s->at[i].list[k]].gone_with < 0 ? 4 : 0;
-        }
-        if (s->kept_at[i] == s->round - 1 && s->round > 0) {
-            score /= 4;
-        }
-        if (s->states[i] == OPEN && score > best_score) {
-            best_score = score;
-            best = i;
+    for (;;) {
+        int64_t key = 0;
+        const int32_t var = heap_pop(&s->wide, &key);
+        if (s->states[var] == OPEN && s->widths[var] == key) {
+            return var;
         }
     }
-    GY_ASSERT(best >= 0);
-    return best;
 }
 
 static gy_status keep(solver *s, int32_t var)
@@ -421,13 +487,16 @@ static gy_status begin_round(solver *s)
     const gy_choices *of = s->of;
     s->factor_count = 0;
     s->order_count = 0;
-    s->heap_count = 0;
+    s->cheap.count = s->wide.count = 0;
     s->open_count = 0;
     s->has_kept = false;
     gy_arena_free(&s->arena);
     s->arena = (gy_arena){.blocks = NULL};
+    gy_index_free(&s->left);
+    s->left = (gy_index){.cells = NULL};
     for (int32_t i = 0; i < of->count; i++) {
         s->at[i].count = 0;
+        s->widths[i] = INT64_MIN;                      /* of none */
         s->states[i] = of->sizes[i] > 1 ? OPEN : KEPT; /* one value is no choice */
         s->chosen[i] = of->sizes[i] > 1 ? s->chosen[i] : 0;
         s->open_count += of->sizes[i] > 1 ? 1 : 0;
@@ -455,7 +524,7 @@ static gy_status run_round(solver *s)
     GY_TRY(begin_round(s));
     while (s->open_count > 0) {
         int64_t key = 0;
-        const int32_t var = heap_pop(s, &key);
+        const int32_t var = heap_pop(&s->cheap, &key);
         if (s->states[var] != OPEN || key != s->weights[var]) {
             continue;
         }
@@ -465,7 +534,7 @@ static gy_status run_round(solver *s)
         } else {
             const int32_t wide = widest(s);
             GY_TRY(keep(s, wide));
-            GY_TRY(wide != var ? heap_push(s, var, s->weights[var]) : GY_OK);
+            GY_TRY(wide != var ? heap_push(&s->cheap, var, s->weights[var]) : GY_OK);
         }
     }
     for (int32_t i = s->order_count - 1; i >= 0; i--) {
@@ -479,17 +548,17 @@ static gy_status run_round(solver *s)
 static double first_pair_cost(const solver *s, const factor *f, int32_t var, int32_t x)
 {
     const gy_choices *of = s->of;
-    const bool is_first = f->vars[0] == var;
-    const int32_t other = f->vars[is_first ? 1 : 0];
-    GY_ASSERT(f->pair >= 0 && other != var);
+    const int own = f->vars[0] == var ? 0 : 1;
+    const int32_t other = f->vars[1 - own], stride = f->strides[1 - own];
+    GY_ASSERT(f->table != NULL && other != var);
+    const double *line = f->table + (size_t)f->strides[own] * (size_t)x;
     if (other < var) {
-        const int32_t y = s->chosen[other];
-        return of->pair_cost(of->arg, f->pair, is_first ? x : y, is_first ? y : x);
+        return line[(size_t)stride * (size_t)s->chosen[other]];
     }
     double least = INFINITY;
     for (int32_t y = 0; y < of->sizes[other]; y++) {
-        const double pair = of->pair_cost(of->arg, f->pair, is_first ? x : y, is_first ? y : x);
-        least = fmin(least, pair + single_cost(of, other, y));
+        const double sum = line[(size_t)stride * (size_t)y] + single_cost(of, other, y);
+        least = sum < least ? sum : least;
     }
     return least;
 }
@@ -503,6 +572,9 @@ static gy_status choose_first(solver *s)
     for (int32_t var = 0; var < s->of->count; var++) {
         int32_t best = 0;
         double best_sum = INFINITY;
+        for (int32_t i = 0; i < s->at[var].count; i++) {
+            GY_TRY(make_table(s, &s->factors[s->at[var].list[i]]));
+        }
         for (int32_t x = 0; x < s->of->sizes[var]; x++) {
             double sum = single_cost(s->of, var, x);
             for (int32_t i = 0; i < s->at[var].count && sum < best_sum; i++) {
@@ -561,9 +633,16 @@ static void free_solver(solver *s)
     gy_free(s->order);
     gy_free(s->weights);
     gy_free(s->chosen);
-    gy_free(s->heap);
-    gy_free(s->heap_keys);
+    gy_free(s->widths);
+    gy_free(s->cheap.vars);
+    gy_free(s->cheap.keys);
+    gy_free(s->wide.vars);
+    gy_free(s->wide.keys);
     gy_free(s->factors);
+    gy_free(s->pair_tables);
+    gy_free(s->left_tables);
+    gy_index_free(&s->left);
+    gy_arena_free(&s->pair_arena);
     gy_arena_free(&s->arena);
 }
 
@@ -579,9 +658,16 @@ gy_status gy_choices_solve(const gy_choices *choices, int32_t *chosen, bool *is_
     s.kept_at = gy_alloc("graph.place", count * sizeof(*s.kept_at));
     s.order = gy_alloc("graph.place", count * sizeof(*s.order));
     s.weights = gy_alloc_zero("graph.place", count, sizeof(*s.weights));
+    s.widths = gy_alloc_zero("graph.place", count, sizeof(*s.widths));
     s.chosen = gy_alloc_zero("graph.place", count, sizeof(*s.chosen));
+    s.pair_tables = gy_alloc_zero(
+        "graph.place",
+        (size_t)(choices->pair_kinds != NULL ? choices->pair_kind_count : choices->pair_count) +
+            1,
+        sizeof(*s.pair_tables));
     gy_status status = s.at == NULL || s.states == NULL || s.kept_at == NULL ||
-                               s.order == NULL || s.weights == NULL || s.chosen == NULL
+                               s.order == NULL || s.weights == NULL || s.chosen == NULL ||
+                               s.pair_tables == NULL || s.widths == NULL
                            ? GY_NOMEM
                            : GY_OK;
     if (status >= 0) {

@@ -19,6 +19,10 @@ typedef struct gy_choices {
     const double *const *costs; /* [variable][value]; INFINITY: not allowed; NULL: zeros */
     int32_t pair_count;
     const gy_choice_pair *pairs; /* two variables may be in several pairs */
+    /* Pairs of one number have variables of the same sizes, and cost the same: a table is made
+       once for all of them. NULL: none are alike. */
+    const int32_t *pair_kinds;
+    int32_t pair_kind_count;
     /** What pair `pair` costs with value `a` of its first and `b` of its second variable. */
     double (*pair_cost)(const void *arg, int32_t pair, int32_t a, int32_t b);
     const void *arg;
@@ -35,7 +39,9 @@ double gy_choices_cost(const gy_choices *choices, const int32_t *chosen);
  * with the most pairs keeps the value that it has (at first the first one, or what costs least
  * for those before it), and the rounds after that keep others: each round finds the exact best
  * of all that is not kept, so no round makes the sum greater. Exact when nothing has to be
- * kept, so on chains and trees.
+ * kept, so on chains and trees. What is eliminated from like tables leaves the same table,
+ * which is made once: of a thousand equal layers, a few cost time. Likeness of costs is that of
+ * their addresses.
  *
  * @param chosen  (count), the result; of equal ones that with smaller values
  * @param is_exact  may be NULL; whether the sum is the least possible

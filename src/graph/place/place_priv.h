@@ -91,7 +91,7 @@ typedef struct gy_placer {
     gy_kin *kins;
     int32_t kin_count;
     size_t kin_capacity;
-    gy_candidates *candidates; /* of each node of `in` */
+    gy_candidates *candidates; /* of each node of `in`; nodes alike share their arrays */
     double *exposure;          /* value number -> the share of its moves that no work hides */
     /* Types of parameters that are pinned: what has their sizes, such as their gradients, may
        be cut as they are. */

@@ -14,6 +14,7 @@
 #include "graph/place/choose.h"
 
 #include "base/base.h"
+#include "base/index.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,14 +38,19 @@ typedef struct search {
     gy_placer *placer;
     int32_t *variable_of; /* value number -> its variable, behind those of the nodes; -1 */
     int32_t **spots_of; /* [variable of a value][its value] -> a number among the kin's spots */
-    int32_t *value_of;  /* variable of a value -> value number */
+    bool *is_fetched;   /* value number -> a root wants it somewhere */
     int32_t count;      /* variables: nodes first */
     int32_t *sizes;
     const double **costs;
     link *links;
     gy_choice_pair *pairs;
+    int32_t *kinds; /* [pair], as gy_choices has them */
     int32_t link_count;
-    size_t link_capacity, pair_capacity;
+    size_t link_capacity, pair_capacity, kind_capacity;
+    gy_index link_kinds; /* what a pair costs depends on -> its kind */
+    gy_index lists;      /* spots -> a number in `shared` */
+    int32_t **shared;
+    size_t shared_capacity;
 } search;
 
 /* ---- what moves cost ---- */
@@ -215,11 +221,20 @@ static bool is_root(const gy_graph *in, int32_t value, int32_t *first)
 }
 
 /* Roots that are effects stay where they are. */
-static bool is_fetched(const gy_graph *in, int32_t node, int32_t value)
+static gy_status mark_fetched(search *s)
 {
-    GY_ASSERT(node >= 0 && node < in->node_count);
-    int32_t first = 0;
-    return (in->nodes[node].op->flags & GY_OP_EFFECT) == 0 && is_root(in, value, &first);
+    const gy_graph *in = s->placer->pass.in;
+    s->is_fetched =
+        gy_arena_alloc(&s->placer->arena, ((size_t)in->value_count + 1) * sizeof(bool));
+    if (s->is_fetched == NULL) {
+        return GY_NOMEM;
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        GY_ASSERT(gy_graph_value(in, in->roots[i].value) < in->value_count);
+        s->is_fetched[gy_graph_value(in, in->roots[i].value)] =
+            (gy_graph_at(in, in->roots[i].value)->op->flags & GY_OP_EFFECT) == 0;
+    }
+    return GY_OK;
 }
 
 /* Add a spot to the list of `count`, once. */
@@ -252,16 +267,19 @@ static gy_status root_spot(const search *s, int32_t root, int32_t *spot)
 }
 
 /* What it costs to bring a value from each of its spots to where fetches want it. */
-static gy_status price_fetches(search *s, int32_t node, int32_t value, int32_t variable)
+static gy_status price_fetches(search *s, int32_t value, int32_t variable)
 {
     GY_ASSERT(variable >= s->placer->pass.in->node_count);
     const gy_graph *in = s->placer->pass.in;
     const int32_t count = s->sizes[variable];
+    if (!s->is_fetched[value]) {
+        return GY_OK;
+    }
     double *costs = gy_arena_alloc(&s->placer->arena, ((size_t)count + 1) * sizeof(double));
     if (costs == NULL) {
         return GY_NOMEM;
     }
-    for (int32_t root = 0; is_fetched(in, node, value) && is_root(in, value, &root); root++) {
+    for (int32_t root = 0; s->is_fetched[value] && is_root(in, value, &root); root++) {
         int32_t wanted = -1;
         GY_TRY(root_spot(s, root, &wanted));
         for (int32_t i = 0; i < count; i++) {
@@ -269,6 +287,21 @@ static gy_status price_fetches(search *s, int32_t node, int32_t value, int32_t v
         }
     }
     s->costs[variable] = costs;
+    return GY_OK;
+}
+
+/* Lists of the same spots are one, so that what depends on them is seen to be alike. */
+static gy_status share_list(search *s, int32_t *list, int32_t count, int32_t **shared)
+{
+    const size_t before = s->lists.count;
+    uint32_t number = 0;
+    GY_ASSERT(count >= 1);
+    GY_TRY(gy_index_number(&s->lists, gy_key_of(list, (size_t)count * sizeof(*list)), &number));
+    if (number == before) {
+        GY_TRY(GY_GROW("graph.place", s->shared, s->shared_capacity, before + 1));
+        s->shared[number] = list;
+    }
+    *shared = s->shared[number];
     return GY_OK;
 }
 
@@ -300,7 +333,7 @@ static gy_status list_spots(search *s, int32_t node, int32_t output, int32_t val
             }
         }
     }
-    for (int32_t root = 0; is_fetched(in, node, value) && is_root(in, value, &root); root++) {
+    for (int32_t root = 0; s->is_fetched[value] && is_root(in, value, &root); root++) {
         int32_t wanted = -1;
         GY_TRY(root_spot(s, root, &wanted));
         add_spot(list, &count, wanted);
@@ -313,14 +346,55 @@ static gy_status list_spots(search *s, int32_t node, int32_t output, int32_t val
     }
     GY_ASSERT(kept >= 1);
     s->variable_of[value] = variable;
-    s->spots_of[variable] = list;
     s->sizes[variable] = kept;
-    return price_fetches(s, node, value, variable);
+    GY_TRY(share_list(s, list, kept, &s->spots_of[variable]));
+    return price_fetches(s, value, variable);
+}
+
+/* All that the cost of a link depends on: two links of one kind have equal tables. */
+static gy_status number_link(search *s, const link *made, int32_t *kind)
+{
+    struct {
+        link_kind kind;
+        int32_t output, kin;
+        uint32_t read; /* bits of the user's inputs that are the value */
+        double exposure;
+        const int32_t *from, *kept, *user; /* spots of the choices, by address */
+        const gy_op *op;                   /* of the user */
+    } key;
+    const gy_placer *placer = s->placer;
+    const gy_graph *in = placer->pass.in;
+    GY_ASSERT(made->value >= 0 && made->value < in->value_count);
+    memset(&key, 0, sizeof(key)); /* every byte of it is hashed */
+    key.kind = made->kind;
+    key.kin = placer->kin_of[made->value];
+    key.exposure = placer->exposure[made->value];
+    if (made->kind != TO_NODE) {
+        key.from = placer->candidates[made->node].spots;
+        key.output = in->nodes[made->node].input_count + made->output;
+    }
+    if (made->kind == FROM_NODE || made->kind == TO_NODE) {
+        key.kept = s->spots_of[s->variable_of[made->value]];
+    }
+    if (made->kind != FROM_NODE) {
+        const gy_graph_node *user = &in->nodes[made->user];
+        key.user = placer->candidates[made->user].spots;
+        key.op = user->op;
+        for (int k = 0; k < user->input_count; k++) {
+            key.read |= gy_graph_value(in, user->inputs[k]) == made->value ? 1u << k : 0;
+        }
+    }
+    uint32_t number = 0;
+    GY_TRY(gy_index_number(&s->link_kinds, gy_key_of(&key, sizeof(key)), &number));
+    *kind = (int32_t)number;
+    return GY_OK;
 }
 
 static gy_status add_link(search *s, const link *made, int32_t a, int32_t b)
 {
     GY_ASSERT(a != b && a < s->count && b < s->count);
+    GY_TRY(GY_GROW("graph.place", s->kinds, s->kind_capacity, (size_t)s->link_count + 1));
+    GY_TRY(number_link(s, made, &s->kinds[s->link_count]));
     GY_TRY(GY_GROW("graph.place", s->links, s->link_capacity, (size_t)s->link_count + 1));
     GY_TRY(GY_GROW("graph.place", s->pairs, s->pair_capacity, (size_t)s->link_count + 1));
     s->links[s->link_count] = *made;
@@ -369,7 +443,7 @@ static gy_status link_value(search *s, int32_t node, int32_t output)
     const gy_graph *in = placer->pass.in;
     const int32_t value = in->nodes[node].first_value + output;
     const int32_t begin = placer->users.first[value], end = placer->users.first[value + 1];
-    const bool is_fetch = is_fetched(in, node, value);
+    const bool is_fetch = s->is_fetched[value];
     link made = {.node = node, .output = output, .value = value};
     int32_t readers = 0;
     s->variable_of[value] = -1;
@@ -464,6 +538,7 @@ static gy_status solve(search *s)
 {
     GY_ASSERT(s->placer->chosen != NULL && s->placer->kept != NULL);
     GY_TRY(find_exposure(s->placer));
+    GY_TRY(mark_fetched(s));
     GY_TRY(list_variables(s));
     int32_t *chosen =
         gy_arena_alloc(&s->placer->arena, ((size_t)s->count + 1) * sizeof(int32_t));
@@ -475,6 +550,8 @@ static gy_status solve(search *s)
                                 .costs = s->costs,
                                 .pair_count = s->link_count,
                                 .pairs = s->pairs,
+                                .pair_kinds = s->kinds,
+                                .pair_kind_count = (int32_t)s->link_kinds.count,
                                 .pair_cost = pair_cost,
                                 .arg = s};
     GY_TRY(gy_choices_solve(&choices, chosen, NULL));
@@ -492,5 +569,9 @@ gy_status gy_search(gy_placer *placer)
     const gy_status status = solve(&s);
     gy_free(s.links);
     gy_free(s.pairs);
+    gy_free(s.kinds);
+    gy_free(s.shared);
+    gy_index_free(&s.link_kinds);
+    gy_index_free(&s.lists);
     return status;
 }
