@@ -8,6 +8,7 @@
 #include <gyre/base.h>
 #include <gyre/cluster.h>
 #include <gyre/coll.h>
+#include <gyre/csv.h>
 #include <gyre/daemon.h>
 #include <gyre/data.h>
 #include <gyre/dlpack.h>
