@@ -21,6 +21,30 @@ extern "C" {
  */
 GY_API GY_MUST_CHECK gy_status gy_read_idx(const char *path, gy_tensor **tensor);
 
+/** Rows of a libsvm file, each with its features that are not zero. */
+typedef struct gy_libsvm {
+    size_t rows, count; /* count: of all features of all rows */
+    uint64_t features;  /* one above the largest index */
+    double *labels;     /* (rows) as they stand in the file */
+    size_t *begins;     /* (rows + 1) where a row's features begin */
+    uint64_t *indices;  /* (count) from 0, strictly ascending in a row: the file's less 1 */
+    double *values;     /* (count) */
+} gy_libsvm;
+
+/**
+ * Read a libsvm file, "LABEL INDEX:VALUE ..." a line, plain or compressed by its first bytes.
+ * Indices begin at 1 and ascend; "#" begins a comment; blank lines are left out.
+ *
+ * @param rows  caller owns; gy_libsvm_free
+ * @return GY_OK; GY_NOTFOUND; GY_IO; GY_FORMAT a line that is none of that, or no line at all:
+ *         the text names file, line, column, value and expectation; GY_LIMIT over 1 GiB;
+ * GY_NOMEM
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_read_libsvm(const char *path, gy_libsvm **rows);
+/** NULL is fine. */
+GY_API void gy_libsvm_free(gy_libsvm *rows);
+
 /**
  * Write a file whole or not at all; an existing one is replaced.
  * @return GY_OK; GY_NOTFOUND no such folder; GY_IO; GY_ARG an empty name. @threads any

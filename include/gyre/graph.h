@@ -467,6 +467,17 @@ GY_API GY_MUST_CHECK gy_status gy_session_run(gy_session *session, const gy_feed
                                               const gy_node *fetches, int fetch_count,
                                               gy_tensor **results);
 /**
+ * Told that a fetch of a run is there, while the run goes on: what follows from it need not
+ * wait for the end. `value` is this rank's part, row-major, and lives on until the next run of
+ * the session.
+ * @param index  of the fetch, each once a run; not of a gy_op_assign
+ * @return true the value was taken: results[index] becomes NULL and nothing is copied
+ * @threads any of the engine; several fetches may come at the same time
+ */
+typedef bool (*gy_fetch_hook)(void *arg, int index, const gy_view *value);
+/** The hook of the runs to come; NULL: none. @threads owner @cost none without a hook */
+GY_API void gy_session_set_fetch_hook(gy_session *session, gy_fetch_hook hook, void *arg);
+/**
  * Decides where parameters live that a program of these fetches reads or assigns: along axes of
  * kind model and auto each rank keeps a part where the program costs least so. Parameters that
  * have a value already, and axes that gy_pin was called for, stay as they are. Called on all

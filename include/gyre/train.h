@@ -8,6 +8,7 @@
 #define GYRE_TRAIN_H
 
 #include <gyre/graph.h>
+#include <gyre/ps.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +50,15 @@ GY_API GY_MUST_CHECK gy_status gy_dataset_open_idx(const char *images_path,
  * Caller owns both sets; on failure neither is made. */
 GY_API GY_MUST_CHECK gy_status gy_dataset_open_mnist(const char *folder, gy_dataset **train,
                                                      gy_dataset **test);
+/**
+ * Rows of a libsvm file (gy_read_libsvm) as samples of all their features. The distinct labels,
+ * in ascending order, are the classes: -1 and 1 become 0 and 1.
+ * @param test  every tenth row, from the tenth; the other rows are `train`
+ * @return as gy_read_libsvm; GY_FORMAT fewer than ten rows, or one label alone; GY_LIMIT more
+ *         than 1,000 labels or 1,048,576 features
+ */
+GY_API GY_MUST_CHECK gy_status gy_dataset_open_libsvm(const char *path, gy_dataset **train,
+                                                      gy_dataset **test);
 /** NULL is fine. */
 GY_API void gy_dataset_free(gy_dataset *dataset);
 
@@ -176,8 +186,9 @@ GY_API void gy_model_free(gy_model *model);
 GY_API GY_MUST_CHECK gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen);
 
 /**
- * One of the models that the command knows (softmax, mlp, lenet), for the inputs that `options`
- * gives and a number of classes; name and layers of the options are not read.
+ * One of the models that the command knows (softmax, mlp, lenet; logistic of two classes), for
+ * the inputs that `options` gives and a number of classes; name and layers of the options are
+ * not read.
  * @return as gy_model_new; GY_NOTFOUND there is no model of that name
  */
 GY_API GY_MUST_CHECK gy_status gy_model_named(const char *name, const gy_model_options *options,
@@ -223,6 +234,35 @@ typedef struct gy_parameter_pin {
     gy_placement placement;
 } gy_parameter_pin;
 
+/**
+ * A training by parameter servers: each worker calls gy_train with a model of its own, alike on
+ * all but without a communicator, pulls the parameters, computes the gradients of its rows of
+ * each global batch and pushes them while the backward pass goes on. No worker waits for
+ * another but as the rule says; whoever leaves or dies is not waited for. A training of workers
+ * that come later goes on from what the servers have.
+ *
+ * BSP gives the update of the whole batch, as ranks with an allreduce do. Under the other rules
+ * each worker's gradient, weighed by its share of the batch, is an update of its own. Dropout
+ * draws, batch norm and clipping are of a worker's own rows.
+ *
+ * @source lecture D, "Basic Worker Algorithm", "Extended Worker Algorithm"; the push comes
+ * before the pull (as printed there, with the pull first, each worker's own last update is
+ * missing from what it computes with)
+ */
+typedef struct gy_train_servers {
+    size_t struct_size;
+    const char *servers;  /* "HOST:PORT,HOST:PORT", as in gy_ps_options */
+    const char *key_file; /* key ring; NULL: only with is_plaintext */
+    bool is_plaintext;
+    uint32_t worker, workers; /* which one this is, of how many; workers 0: 1 */
+    gy_ps_sync sync;
+    /* Batches between two exchanges: a worker sums its gradients and updates its own parameters
+     * meanwhile. An epoch ends with an exchange. 0: 1 */
+    int fetch;
+    const char *name; /* of the training at the servers; NULL: the model's */
+    double timeout_s; /* of each wait; 0: 300 */
+} gy_train_servers;
+
 /** Zero members are the defaults, but for batch, and epochs or steps, which are needed. */
 typedef struct gy_train_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -261,6 +301,10 @@ typedef struct gy_train_options {
     /* What a rank may hold of parameters, optimizer state and values. A training for which more
        is predicted ends before its first step. 0: no limit. */
     uint64_t memory_bytes;
+    /* NULL: ranks exchange gradients with each other. Excludes a communicator, `accumulate`,
+       `zero`, `pins`, `patience` and checkpoints. Worker 0 makes the tests; its losses are
+       those of its own rows. */
+    const gy_train_servers *servers;
 } gy_train_options;
 
 /**
@@ -296,7 +340,8 @@ typedef struct gy_train_result {
  * it. Losses are means over labels, whatever the ranks' shares.
  * @return GY_OK; GY_NUMERIC the loss is not a number (names the step, counted from 1), or a
  * parameter is not finite at a checkpoint or the end: the model is what that step left;
- * GY_LIMIT a rank would hold more than memory_bytes (names what fits); GY_ARG a label out of
+ * GY_LIMIT a rank would hold more than memory_bytes (names what fits); with servers also the
+ * failures of gy_ps_open, gy_ps_push and gy_ps_pull; GY_ARG a label out of
  * range (names the sample), an option; what data, files, ranks failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,

@@ -19,6 +19,8 @@ const char *const gy_info_settings[] = {
     "GYRE_MPI_CHUNK", "GYRE_DML_PATH",
     /* `gyre run` sets these for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
+    /* `gyre train` sets this for workers of the parameter servers that it has started */
+    "GYRE_SERVERS",
     /* `gyre job run` and `gyre job resume` set these for the program */
     "GYRE_JOB_RESUME", "GYRE_JOB_EPOCH", "GYRE_JOB_JOURNAL", "GYRE_JOB_PROCESSES",
     "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY", "GYRE_JOB_TIMEOUT", "GYRE_JOB_HEARTBEAT_TIMEOUT",

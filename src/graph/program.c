@@ -332,6 +332,7 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_graph_cho
     *step = (gy_program_step){.program = program,
                               .node = node,
                               .trace_name = trace_name(node),
+                              .root = -1,
                               .kernel = choice->kernel};
     GY_TRY(fill_call(program, step, index));
     GY_TRY(fill_vars(program, step, index));
@@ -380,6 +381,34 @@ static void set_priorities(gy_program *program)
     }
 }
 
+/* A fetch is there once the last step that writes its memory has ended: nothing reuses the
+ * memory of a fetch. Of exchanges, whose end no task of the program sees, the run's end tells.
+ */
+static void find_roots(gy_program *program)
+{
+    const gy_graph *graph = program->graph;
+    for (int32_t r = 0; r < graph->root_count; r++) {
+        const gy_value value = graph->roots[r].value;
+        program->next_root[r] = -1;
+        if (gy_graph_at(graph, value)->op == &gy_ops_row_assign) {
+            continue;
+        }
+        const int32_t storage = storage_of(program, value);
+        gy_program_step *last = NULL;
+        for (int32_t i = 0; i < program->step_count; i++) {
+            gy_program_step *step = &program->steps[i];
+            const int32_t node = (int32_t)(step->node - graph->nodes);
+            for (int32_t k = 0; k < step->node->output_count; k++) {
+                last = storage_of(program, (gy_value){node, k}) == storage ? step : last;
+            }
+        }
+        if (last != NULL && last->collective == NULL) {
+            program->next_root[r] = last->root;
+            last->root = r;
+        }
+    }
+}
+
 static gy_status add_steps(gy_program *program)
 {
     GY_ASSERT(program->step_count == 0 && program->steps == NULL);
@@ -418,6 +447,7 @@ static gy_status add_steps(gy_program *program)
     for (int32_t i = 0; i < graph->node_count; i++) {
         GY_TRY(add_step(program, i, &choices[i]));
     }
+    find_roots(program);
     set_priorities(program);
     return gy_scope_new(program->session->engine, GY_NEVER, &program->scope);
 }
@@ -437,9 +467,14 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
         gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(*fetches));
     program->results =
         gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(gy_tensor *));
+    const size_t roots = (size_t)fetch_count + 1;
+    program->next_root = gy_arena_alloc(&program->arena, roots * sizeof(int32_t));
+    program->is_told = gy_arena_alloc(&program->arena, roots * sizeof(bool));
+    program->is_taken = gy_arena_alloc(&program->arena, roots * sizeof(bool));
     const gy_planned_run run = {batch, fetches, fetch_count};
     gy_status status =
-        program->fetches == NULL || program->results == NULL
+        program->fetches == NULL || program->results == NULL || program->next_root == NULL ||
+                program->is_told == NULL || program->is_taken == NULL
             ? GY_NOMEM
             : gy_session_compile(session, &session->mesh, &run, NULL, &program->graph);
     if (status >= 0) {

@@ -44,13 +44,38 @@ static gy_status compute(const gy_program_step *step)
                                                     : step->node->op->reference(&step->call);
 }
 
+/* What a fetch has in this rank's memory. */
+static gy_view root_view(const gy_program *program, int index)
+{
+    const gy_graph *graph = program->graph;
+    const gy_value value = graph->roots[index].value;
+    const int32_t storage = program->memory.of_value[gy_graph_value(graph, value)];
+    GY_ASSERT(storage >= 0 && storage < program->memory.buffer_count);
+    return gy_local_view(&graph->mesh, gy_graph_type(graph, value), program->data[storage]);
+}
+
+/* Fetch `index` is there: each is told by one task, or by the run's end. */
+static void tell_root(gy_program *program, int index)
+{
+    const gy_session *session = program->session;
+    const gy_view view = root_view(program, index);
+    GY_ASSERT(!program->is_told[index]);
+    program->is_told[index] = true;
+    program->is_taken[index] = session->hook(session->hook_arg, index, &view);
+}
+
 static void run_step(void *arg, gy_done *done)
 {
     const gy_program_step *step = arg;
-    gy_meter *meter = &step->program->session->meter;
+    gy_program *program = step->program;
+    gy_meter *meter = &program->session->meter;
     gy_meter_change(meter, 1);
     gy_status status = compute(step);
     gy_meter_change(meter, -1);
+    for (int32_t r = step->root; r >= 0 && status >= 0 && program->session->hook != NULL;
+         r = program->next_root[r]) {
+        tell_root(program, r);
+    }
     if (status < 0) {
         gy_fail_within(status, "node %s", step->node->name);
         gy_done_fail(done, status);
@@ -275,19 +300,28 @@ static void unfeed(gy_program *program)
 
 /* ---- results ---- */
 
+/* Fetches that no computation of this run made: what was fed, constants, ends of exchanges. */
+static void tell_rest(gy_program *program)
+{
+    for (int i = 0; i < program->fetch_count; i++) {
+        const gy_value value = program->graph->roots[i].value;
+        if (!program->is_told[i] &&
+            gy_graph_at(program->graph, value)->op != &gy_ops_row_assign) {
+            tell_root(program, i);
+        }
+    }
+}
+
 static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
 {
     GY_ASSERT(index >= 0 && index < program->graph->root_count);
     const gy_graph *graph = program->graph;
     gy_value value = graph->roots[index].value;
     *result = NULL;
-    if (gy_graph_at(graph, value)->op == &gy_ops_row_assign) {
+    if (gy_graph_at(graph, value)->op == &gy_ops_row_assign || program->is_taken[index]) {
         return GY_OK;
     }
-    int32_t storage = program->memory.of_value[gy_graph_value(graph, value)];
-    GY_ASSERT(storage >= 0 && storage < program->memory.buffer_count);
-    gy_view from =
-        gy_local_view(&graph->mesh, gy_graph_type(graph, value), program->data[storage]);
+    const gy_view from = root_view(program, index);
     GY_TRY(gy_tensor_new(NULL, from.dtype, from.sizes, from.rank, result));
     gy_view to = gy_tensor_pin(*result);
     gy_status status = gy_view_copy(&to, &from);
@@ -303,9 +337,14 @@ gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_cou
     gy_tensor **made = program->results;
     gy_status status = feed(program, feeds, feed_count);
     int count = 0;
+    memset(program->is_told, 0, (size_t)program->fetch_count * sizeof(bool));
+    memset(program->is_taken, 0, (size_t)program->fetch_count * sizeof(bool));
     gy_meter_run(&program->session->meter, true);
     if (status >= 0) {
         status = run_steps(program);
+    }
+    if (status >= 0 && program->session->hook != NULL) {
+        tell_rest(program);
     }
     for (; status >= 0 && count < program->fetch_count; count++) {
         status = copy_result(program, count, &made[count]);

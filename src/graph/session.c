@@ -223,6 +223,12 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
     return status;
 }
 
+void gy_session_set_fetch_hook(gy_session *session, gy_fetch_hook hook, void *arg)
+{
+    session->hook = hook;
+    session->hook_arg = arg;
+}
+
 uint64_t gy_session_step(const gy_session *session)
 {
     return session->step;

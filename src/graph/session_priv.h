@@ -70,6 +70,7 @@ typedef struct gy_program_step {
     gy_var **reads, **mutates;
     size_t read_count, mutate_count;
     int priority; /* program order, but what a collective waits for goes first */
+    int32_t root; /* the first of the fetches that it completes; -1: none */
 } gy_program_step;
 
 /** A view of fed memory, filled in at each run. */
@@ -92,9 +93,11 @@ struct gy_program {
     gy_patch *patches;
     int32_t patch_count;
     gy_scope *scope;
-    gy_tensor **fed;     /* storage -> what is pinned there in this run */
-    gy_tensor **staging; /* storage -> row-major copy of a fed view with strides */
-    gy_tensor **results; /* of a run, until all are there */
+    gy_tensor **fed;          /* storage -> what is pinned there in this run */
+    gy_tensor **staging;      /* storage -> row-major copy of a fed view with strides */
+    gy_tensor **results;      /* of a run, until all are there */
+    int32_t *next_root;       /* of a fetch: the next that the same step completes; -1: none */
+    bool *is_told, *is_taken; /* of a fetch, in a run with a hook */
     /* What it was compiled for. */
     gy_value *fetches;
     int32_t fetch_count;
@@ -116,6 +119,8 @@ struct gy_session {
     int64_t seed_words[2]; /* what the seed input is fed with */
     gy_parameter_slot *parameters;
     size_t parameter_count, parameter_capacity;
+    gy_fetch_hook hook; /* NULL: none */
+    void *hook_arg;
     gy_session_fill fill; /* NULL: inits alone */
     void *fill_arg;
     gy_program **programs;

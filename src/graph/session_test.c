@@ -444,4 +444,60 @@ GY_TEST(programs_that_share_memory_compute_the_same_bits)
     }
 }
 
+/* What a hook was told: the order of fetches, and the first value of each. */
+typedef struct told {
+    gy_mutex lock;
+    int order[4], count;
+    double values[4];
+    bool takes;
+} told;
+
+static bool on_fetch(void *arg, int index, const gy_view *value)
+{
+    told *what = arg;
+    gy_mutex_lock(&what->lock);
+    if (what->count < 4) {
+        what->order[what->count++] = index;
+        what->values[index] = ((const float *)value->data)[0];
+    }
+    gy_mutex_unlock(&what->lock);
+    return what->takes;
+}
+
+/* Each fetch is told once, with its value, whether a step makes it or it was fed; an assignment
+ * is not. What is taken is not copied. */
+GY_TEST(a_hook_is_told_of_each_fetch)
+{
+    gy_graph *g = kit_graph();
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 2}, 2);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, NULL, 0, gy_init_zeros());
+    gy_node sum = gy_op_sum(x, 0, false), twice = gy_op_add(sum, sum);
+    const gy_node fetches[] = {twice, gy_op_assign(w, sum), sum, x};
+    const float data[] = {1, 2, 3, 4};
+    gy_session *session;
+    assert_ok(gy_session_new(g, NULL, &session));
+    gy_tensor *rows = tensor_of(GY_F32, 2, 2, data);
+    const gy_feed feed = {x, rows};
+    for (int round = 0; round < 3; round++) {
+        told what = {.takes = round == 1};
+        gy_tensor *results[4];
+        gy_mutex_init(&what.lock, 1);
+        gy_session_set_fetch_hook(session, round < 2 ? on_fetch : NULL, &what);
+        assert_ok(gy_session_run(session, &feed, 1, 0, fetches, 4, results));
+        assert_int_equal(what.count, round < 2 ? 3 : 0);
+        for (int i = 0; i < 4 && round < 2; i++) {
+            const double expected[] = {20, 0, 10, 1};
+            assert_true(what.values[i] == expected[i]);
+        }
+        for (int i = 0; i < 4; i++) {
+            assert_true((results[i] == NULL) == (i == 1 || round == 1));
+            gy_tensor_drop(results[i]);
+        }
+        gy_mutex_fini(&what.lock);
+    }
+    gy_tensor_drop(rows);
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
 GY_TEST_MAIN(NULL, NULL)

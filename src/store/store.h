@@ -179,6 +179,10 @@ void gy_writer_abort(gy_writer *writer);
 
 #define GY_IDX_LIMIT (UINT64_C(8) << 30)
 
+/** gy_read_libsvm of at most `limit` bytes of text. Reads `source` to its end. */
+GY_MUST_CHECK gy_status gy_store_libsvm_read(gy_source *source, uint64_t limit,
+                                             gy_libsvm **rows);
+
 /** gy_read_idx with all options; `pool` NULL: the heap. Reads `source` to its end. */
 GY_MUST_CHECK gy_status gy_store_idx_read(gy_source *source, gy_pool *pool,
                                           uint64_t limit_bytes, gy_tensor **tensor);

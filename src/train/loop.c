@@ -25,6 +25,8 @@ typedef struct loop {
     gy_train_options options;
     gy_train_state state;
     gy_batch batch;
+    gy_train_worker *worker; /* of parameter servers; NULL: ranks exchange themselves */
+    gy_train_servers servers;
     gy_tensor *scalars[4]; /* rate, correction, plain rate, share */
     gy_tensor **results;
     int64_t *order;
@@ -128,14 +130,27 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
     if (o->patience > 0 && test == NULL) {
         return gy_fail(GY_ARG, "training: early stop needs a test set");
     }
-    return GY_OK;
+    return gy_train_servers_check(model, o);
+}
+
+/* This rank's, or this worker's, part of `rows`. */
+static void part_of(const loop *l, int64_t rows, int64_t *first, int64_t *last)
+{
+    if (l->options.servers == NULL) {
+        gy_model_part(l->model, rows, first, last);
+        return;
+    }
+    const int worker = (int)l->servers.worker, workers = (int)l->servers.workers;
+    *first = gy_part_begin(rows, worker, workers);
+    *last = gy_part_begin(rows, worker + 1, workers);
 }
 
 /* Memory for the batches; the data are the same on all ranks, memory may not be. */
 static gy_status make_room(loop *l)
 {
     l->order = gy_alloc("train.order", (size_t)l->train->count * sizeof(*l->order));
-    l->results = gy_alloc_zero("train.results", (size_t)l->model->update.fetch_count,
+    const gy_update *u = &l->model->update;
+    l->results = gy_alloc_zero("train.results", (size_t)GY_MAX(u->fetch_count, u->gather_count),
                                sizeof(gy_tensor *));
     if (l->order == NULL || l->results == NULL) {
         return GY_NOMEM;
@@ -145,7 +160,7 @@ static gy_status make_room(loop *l)
     }
     int64_t first = 0;
     int64_t last = 0;
-    gy_model_part(l->model, GY_MIN(l->options.batch, l->train->count), &first, &last);
+    part_of(l, GY_MIN(l->options.batch, l->train->count), &first, &last);
     /* A smaller batch may give this rank one row more than rounding gave it here. */
     return gy_batch_new(l->model, last - first + 1, &l->batch);
 }
@@ -164,9 +179,12 @@ static gy_status check_rows(const loop *l)
                    (long long)count, (long long)batch, l->model->pair_layer);
 }
 
-/* Rank 0 warns for all. */
+/* Rank 0 warns for all; worker 0 tests. */
 static bool is_first(const loop *l)
 {
+    if (l->options.servers != NULL) {
+        return l->servers.worker == 0;
+    }
     return l->model->comm == NULL || gy_comm_rank(l->model->comm) == 0;
 }
 
@@ -192,6 +210,9 @@ static gy_status begin(loop *l)
     const gy_train_counts counts = {count, l->test != NULL ? l->test->count : 0};
     GY_TRY(gy_train_check_memory(l->model, &l->options, &counts));
     GY_TRY(gy_train_tell(l->model->comm, make_room(l)));
+    if (l->options.servers != NULL) {
+        GY_TRY(gy_train_worker_open(l->model, &l->options, &l->worker));
+    }
     if (l->options.resume) {
         bool is_found = false;
         GY_TRY(gy_train_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
@@ -228,10 +249,11 @@ static int scalar_feeds(const loop *l, bool is_update, gy_feed *feeds)
 {
     const gy_update *u = &l->model->update;
     int count = 0;
-    if (l->options.accumulate > 1) {
+    if (l->options.accumulate > 1 || l->worker != NULL) {
         feeds[count++] = (gy_feed){u->share, l->scalars[3]};
     }
-    if (!is_update) {
+    /* What updates: the last batch of several; a worker's own parameters, all but that one. */
+    if (l->worker != NULL ? is_update : !is_update) {
         return count;
     }
     feeds[count++] = (gy_feed){u->rate, l->scalars[0]};
@@ -260,11 +282,38 @@ static gy_status fill(loop *l, int epoch, int64_t index, gy_tensor **x, gy_tenso
     }
     int64_t first = 0;
     int64_t last = 0;
-    gy_model_part(l->model, rows_of(l, index), &first, &last);
+    part_of(l, rows_of(l, index), &first, &last);
     const int64_t *indices = l->order + index * l->options.batch + first;
     gy_status status = gy_batch_fill(&l->batch, l->train, indices, last - first, x, labels);
     l->input_ns += gy_now_ns(gy_env_real()) - begun;
     return gy_train_tell(l->model->comm, status);
+}
+
+/* Its loss is known: of all rows, or of a worker's own. */
+static gy_status end_step(loop *l, double total)
+{
+    /* The loss is a sum over all ranks: each sees the same one, and all stop together. */
+    if (!isfinite(total)) {
+        return gy_fail(GY_NUMERIC,
+                       "the loss is %s at step %lld of %lld (epoch %d, rate %g): try a lower "
+                       "rate or a clipped gradient, or look for such values in the data",
+                       isnan(total) ? "not a number" : "infinite", (long long)l->state.step + 1,
+                       (long long)l->steps, (int)(l->state.step / l->steps_per_epoch) + 1,
+                       gy_tensor_get(l->scalars[2], 0));
+    }
+    GY_TRY(gy_train_tell(l->model->comm,
+                         GY_GROW("train.losses", l->state.losses, l->state.loss_capacity,
+                                 (size_t)l->state.step + 1)));
+    l->state.losses[l->state.step++] = total;
+    l->result.loss = total;
+    return GY_OK;
+}
+
+/* The number of a batch's random draws: workers draw apart from each other. */
+static uint64_t draw_of(const loop *l, int64_t batch)
+{
+    return l->worker == NULL ? (uint64_t)batch
+                             : (uint64_t)batch * l->servers.workers + l->servers.worker;
 }
 
 /* One batch of the epoch; the last of an update also updates. */
@@ -277,11 +326,20 @@ static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, do
     const gy_update *u = &l->model->update;
     int feed_count = 2 + scalar_feeds(l, is_update, feeds + 2);
     int64_t rows = rows_of(l, index);
+    const int64_t own_rows = gy_tensor_size(x, 0);
     /* Every random draw is of its batch, so that a resumed run draws the same. */
-    gy_session_set_step(l->model->session, (uint64_t)(epoch * l->batches_per_epoch + index));
-    gy_status status = gy_session_run(l->model->session, feeds, feed_count, rows,
-                                      is_update ? u->fetches : u->gather_fetches,
-                                      is_update ? u->fetch_count : u->gather_count, l->results);
+    gy_session_set_step(l->model->session, draw_of(l, epoch * l->batches_per_epoch + index));
+    if (l->worker != NULL && is_update) {
+        gy_train_worker_begin(l->worker, gy_train_schedule_rate(&l->options, l->state.step,
+                                                                l->steps, l->steps_per_epoch));
+    }
+    gy_status status = GY_AGAIN; /* a worker without rows has nothing to run */
+    if (l->worker == NULL || own_rows > 0) {
+        status = gy_session_run(l->model->session, feeds, feed_count,
+                                l->worker == NULL ? rows : own_rows,
+                                is_update ? u->fetches : u->gather_fetches,
+                                is_update ? u->fetch_count : u->gather_count, l->results);
+    }
     if (status == GY_OK) {
         *loss = gy_tensor_get(l->results[0], 0);
         gy_tensor_drop(l->results[0]);
@@ -289,7 +347,29 @@ static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, do
     }
     gy_tensor_drop(x);
     gy_tensor_drop(labels);
-    return gy_train_tell(l->model->comm, status);
+    if (l->worker != NULL && is_update) {
+        status = gy_train_worker_end(l->worker, status);
+    }
+    return gy_train_tell(l->model->comm, status == GY_AGAIN ? GY_OK : status);
+}
+
+/* One batch of a worker, the loss being that of its own rows. The last of `fetch` batches, of
+ * an epoch and of the training ends with an exchange. */
+static gy_status run_worker_step(loop *l)
+{
+    const int64_t step = l->state.step, index = step % l->steps_per_epoch;
+    const int64_t limit =
+        l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
+    const bool is_last = index + 1 == l->steps_per_epoch || step + 1 == limit;
+    const int64_t rows = rows_of(l, index);
+    int64_t first = 0, last = 0;
+    part_of(l, rows, &first, &last);
+    set_scalars(l, step);
+    gy_tensor_set(l->scalars[3], 0, (double)(last - first) / (double)rows);
+    double loss = l->result.loss; /* without rows: the last */
+    GY_TRY(run_batch(l, (int)(step / l->steps_per_epoch), index,
+                     is_last || (index + 1) % l->servers.fetch == 0, &loss));
+    return end_step(l, loss);
 }
 
 /* One update: `accumulate` batches, fewer at the end of an epoch. */
@@ -308,20 +388,7 @@ static gy_status run_step(loop *l)
         GY_TRY(run_batch(l, epoch, b, b + 1 == last, &loss));
         total += loss * share;
     }
-    /* The loss is a sum over all ranks: each sees the same one, and all stop together. */
-    if (!isfinite(total)) {
-        return gy_fail(GY_NUMERIC,
-                       "the loss is %s at step %lld of %lld (epoch %d, rate %g): try a lower "
-                       "rate or a clipped gradient, or look for such values in the data",
-                       isnan(total) ? "not a number" : "infinite", (long long)l->state.step + 1,
-                       (long long)l->steps, epoch + 1, gy_tensor_get(l->scalars[2], 0));
-    }
-    GY_TRY(gy_train_tell(l->model->comm,
-                         GY_GROW("train.losses", l->state.losses, l->state.loss_capacity,
-                                 (size_t)l->state.step + 1)));
-    l->state.losses[l->state.step++] = total;
-    l->result.loss = total;
-    return GY_OK;
+    return end_step(l, total);
 }
 
 /* Add what the session has exchanged so far to the result, or take it away: between the two
@@ -442,7 +509,7 @@ static gy_status save_state(loop *l)
 static gy_status after_step(loop *l)
 {
     bool is_epoch_end = l->state.step % l->steps_per_epoch == 0 || l->state.step == l->steps;
-    if (is_epoch_end && l->test != NULL) {
+    if (is_epoch_end && l->test != NULL && (l->worker == NULL || is_first(l))) {
         GY_TRY(test_model(l));
     }
     int64_t every = l->options.checkpoint_every;
@@ -466,7 +533,7 @@ static gy_status run(loop *l)
     bool is_begun = false;
     while (l->state.step < limit && !l->is_done) {
         const int64_t step_ns = gy_now_ns(gy_env_real());
-        GY_TRY(run_step(l));
+        GY_TRY(l->worker != NULL ? run_worker_step(l) : run_step(l));
         l->result.update_s += (double)(gy_now_ns(gy_env_real()) - step_ns) / 1e9;
         if (!is_begun) {
             gy_info("first step done, loss %g",
@@ -478,6 +545,9 @@ static gy_status run(loop *l)
     if (l->options.checkpoint_folder != NULL && l->saved_step != l->state.step) {
         GY_TRY(save_state(l)); /* stopped between two: go on from here */
     }
+    if (l->worker != NULL) {
+        GY_TRY(gy_train_worker_finish(l->worker));
+    }
     GY_TRY(check_parameters(l));
     count_exchanges(l, true);
     l->result.samples = l->samples;
@@ -486,6 +556,9 @@ static gy_status run(loop *l)
     l->result.compute_s = after.compute_s - before.compute_s;
     l->result.exposed_communication_s =
         after.exposed_communication_s - before.exposed_communication_s;
+    if (l->worker != NULL) {
+        l->result.exposed_communication_s += (double)gy_train_worker_waited_ns(l->worker) / 1e9;
+    }
     l->result.hidden_communication_s =
         after.hidden_communication_s - before.hidden_communication_s;
     l->result.input_s = (double)(l->input_ns + l->model->input_ns - test_input_ns) / 1e9;
@@ -504,7 +577,16 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
     GY_TRY(gy_train_defaults(options, &filled));
     GY_TRY(gy_train_check(model, train, test, &filled));
     loop l = {.model = model, .train = train, .test = test, .options = filled};
+    if (filled.servers != NULL) {
+        GY_TRY(gy_options_take(gy_train_servers, &l.servers, filled.servers));
+        l.servers.workers = GY_MAX(l.servers.workers, 1U);
+        l.servers.fetch = GY_MAX(l.servers.fetch, 1);
+        l.options.servers = &l.servers;
+    }
     gy_status status = run(&l);
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_train_worker_close(l.worker);
     for (size_t i = 0; i < GY_COUNT(l.scalars); i++) {
         gy_tensor_drop(l.scalars[i]);
     }
@@ -513,7 +595,7 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
     gy_free(l.order);
     if (status < 0) {
         gy_free(l.state.losses);
-        return status;
+        return gy_error_raise(&error);
     }
     l.result.losses = l.state.losses;
     *result = l.result;

@@ -1,18 +1,39 @@
 /**
  * The models that Gyre knows by name: lists of layers, and functions.
  */
+#include "graph/graph.h"
 #include "train/train_priv.h"
 
 #include <gyre/gpt.h>
 
 #include <string.h>
 
+#define LOGISTIC "logistic"
+
+/* Logits (batch, 2) of 0 and x w + b: their cross entropy is that of logistic regression, which
+ * has one weight a feature where two classes of softmax have two. */
+static gy_status logistic_build(void *arg, gy_model_builder *builder, gy_node x,
+                                gy_node *logits)
+{
+    const gy_type *type = gy_graph_type(x.graph, (gy_value){x.index, x.output});
+    (void)arg;
+    if (type->rank != 2) {
+        return gy_fail(GY_SHAPE, "model logistic: samples have %d dimensions, expected 1",
+                       type->rank - 1);
+    }
+    const gy_node w = gy_model_parameter(builder, "weight", (int64_t[]){type->sizes[1], 1}, 2,
+                                         gy_init_zeros());
+    const gy_node b = gy_model_parameter(builder, "bias", (int64_t[]){1}, 1, gy_init_zeros());
+    *logits = gy_op_pad(gy_op_add(gy_op_matmul(x, w), b), 1, 1, 0);
+    return GY_OK;
+}
+
 gy_model_function gy_train_function_named(const char *name)
 {
     static const struct {
         const char *name;
         gy_model_function build;
-    } known[] = {{GY_GPT_MODEL, gy_train_gpt_build}};
+    } known[] = {{GY_GPT_MODEL, gy_train_gpt_build}, {LOGISTIC, logistic_build}};
     for (size_t i = 0; i < GY_COUNT(known); i++) {
         if (strcmp(known[i].name, name) == 0) {
             return known[i].build;
@@ -43,6 +64,18 @@ gy_status gy_model_named(const char *name, const gy_model_options *options, int 
     if (classes < 1) {
         return gy_fail(GY_ARG, "model %s: %d classes, expected at least 1", name, classes);
     }
+    if (strcmp(name, LOGISTIC) == 0) {
+        gy_model_options o;
+        GY_TRY(gy_options_take(gy_model_options, &o, options));
+        if (classes != 2) {
+            return gy_fail(GY_ARG, "model logistic: %d classes, expected 2", classes);
+        }
+        o.name = name;
+        o.build = logistic_build;
+        o.layers = NULL;
+        o.layer_count = 0;
+        return gy_model_new(&o, model);
+    }
     for (size_t i = 0; i < GY_COUNT(known); i++) {
         if (strcmp(known[i].name, name) == 0) {
             gy_model_options o;
@@ -53,7 +86,8 @@ gy_status gy_model_named(const char *name, const gy_model_options *options, int 
             return gy_model_new(&o, model);
         }
     }
-    return gy_fail(GY_NOTFOUND, "no model '%s': there are softmax, mlp and lenet", name);
+    return gy_fail(GY_NOTFOUND, "no model '%s': there are softmax, mlp, lenet and logistic",
+                   name);
 }
 
 bool gy_train_takes_tokens(const gy_model *model, int64_t *length)

@@ -18,6 +18,8 @@
 #include "graph/graph.h"
 #include "train/train_priv.h"
 
+#include <string.h>
+
 gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *filled)
 {
     gy_train_options o;
@@ -128,6 +130,36 @@ static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count
     }
 }
 
+/* What a worker computes: gradients to push, weighed by its share of the batch. Where several
+ * batches lie between two exchanges, the gradients are summed and its own parameters follow
+ * each of them: gather_fetches are of these batches, fetches of the last one. */
+static void push(gy_model *model, const gy_train_options *o, const gy_train_slot *slots,
+                 size_t count, gy_node *gradients)
+{
+    gy_update *update = &model->update;
+    update->share = gy_graph_input(model->graph, "share", model->dtype, NULL, 0);
+    update->gather_fetches[update->gather_count++] = model->train_loss;
+    for (size_t i = 0; i < count; i++) {
+        gradients[i] = gy_op_mul(gradients[i], update->share);
+    }
+    if (o->servers->fetch <= 1) {
+        memcpy(update->fetches + 1, gradients, count * sizeof(*gradients));
+        update->fetch_count += (int)count;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy_node sum = state_of(model, &slots[i], GY_TRAIN_SUM);
+        gy_node total = gy_op_add(sum, gradients[i]);
+        gy_node zero = gy_op_mul(sum, gy_graph_scalar(model->graph, model->dtype, 0));
+        update->gather_fetches[update->gather_count++] = gy_op_assign(sum, total);
+        update->gather_count += update_one(model, o, slots[i], gradients[i],
+                                           &update->gather_fetches[update->gather_count]);
+        update->fetches[1 + i] = total;
+        update->fetches[1 + count + i] = gy_op_assign(sum, zero);
+    }
+    update->fetch_count += (int)(2 * count);
+}
+
 static gy_status build(gy_model *model, const gy_train_options *o, const gy_train_slot *slots,
                        size_t count, gy_node *gradients)
 {
@@ -159,7 +191,10 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
     if (o->clip_norm > 0) {
         clip(model, o->clip_norm, gradients, count);
     }
-    for (size_t i = 0; i < count; i++) {
+    if (o->servers != NULL) {
+        push(model, o, slots, count, gradients);
+    }
+    for (size_t i = 0; i < count && o->servers == NULL; i++) {
         update->fetch_count +=
             update_one(model, o, slots[i], gradients[i], &update->fetches[update->fetch_count]);
     }
@@ -187,7 +222,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
     model->update.fetches =
         gy_alloc_zero("train.update", 4 * all + more, sizeof(*model->update.fetches));
     model->update.gather_fetches =
-        gy_alloc_zero("train.update", all + more, sizeof(*model->update.gather_fetches));
+        gy_alloc_zero("train.update", 4 * all + more, sizeof(*model->update.gather_fetches));
     gy_status status = GY_NOMEM;
     if (slots != NULL && gradients != NULL && model->update.fetches != NULL &&
         model->update.gather_fetches != NULL) {

@@ -21,8 +21,10 @@ static const gy_train_options recipes[] = {
      .weight_decay_rank_min = 2,
      .warmup_steps = 100,
      .clip_norm = 1},
+    {.epochs = 5, .batch = 64, .optimizer = GY_OPTIMIZER_ADAM, .rate = 5e-3},
 };
-static const char *const models[GY_COUNT(recipes)] = {"softmax", "mlp", "lenet", GY_GPT_MODEL};
+static const char *const models[GY_COUNT(recipes)] = {"softmax", "mlp", "lenet", GY_GPT_MODEL,
+                                                      "logistic"};
 
 gy_train_options gy_train_recipe(const char *model)
 {

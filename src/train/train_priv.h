@@ -36,7 +36,8 @@ typedef struct gy_train_slot {
 typedef struct gy_update {
     /* Scalar inputs; the same node where an optimizer has no use of its own for one. */
     gy_node rate, correction, plain_rate;
-    gy_node share; /* of the update's rows that are in this batch; where batches accumulate */
+    gy_node share; /* of the update's rows that are in this batch; where batches accumulate or
+                      workers push */
     gy_node *fetches; /* [0] is the loss, the rest are assignments */
     int fetch_count;
     gy_node *gather_fetches; /* of a batch that only accumulates: its loss, assignments */
@@ -167,6 +168,29 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
  * type or size. */
 gy_status gy_train_slot_check(const gy_model *model, const gy_train_slot *slot,
                               const gy_bundle *bundle);
+
+/** A worker of parameter servers: a table of each parameter that trains, and what is under way.
+ */
+typedef struct gy_train_worker gy_train_worker;
+/** GY_ARG an option that servers exclude, or one of theirs that is out of range. */
+GY_MUST_CHECK gy_status gy_train_servers_check(const gy_model *model,
+                                               const gy_train_options *options);
+/** Reach the servers, wait for all workers, and take the parameters that are there. The model
+ * was built with the options. */
+GY_MUST_CHECK gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
+                                             gy_train_worker **worker);
+/** Leave: nobody waits for this worker. NULL is fine. */
+void gy_train_worker_close(gy_train_worker *worker);
+/** Before the run whose gradients are pushed: they go as soon as they are there. `rate`: of the
+ * update. */
+void gy_train_worker_begin(gy_train_worker *worker, double rate);
+/** After it: wait until the gradients are taken, end the clock, pull. `ran` is what the run
+ * returned; GY_AGAIN: there was none, for want of rows. Returns its failure, or its own. */
+GY_MUST_CHECK gy_status gy_train_worker_end(gy_train_worker *worker, gy_status ran);
+/** Wait for the last clock of all workers, and take the parameters. */
+GY_MUST_CHECK gy_status gy_train_worker_finish(gy_train_worker *worker);
+/** Nanoseconds of waits so far. */
+int64_t gy_train_worker_waited_ns(const gy_train_worker *worker);
 
 enum { GY_TRAIN_ZERO_MAX = 3 };
 #define GY_TRAIN_SUM "sum" /* a parameter's state: the sum of its gradients */

@@ -181,6 +181,25 @@ static const struct {
      "$P --checkpoints cut && "
      "same $P --checkpoints cut --resume && grep -q 'resumed after step 2' said && "
      "same $P --checkpoints anew --resume && grep -q 'anew: no checkpoint to resume' said"},
+    {"train", "update",
+     "same $P --update allreduce && t $P -n 2 --learning-rate 0.01 --optimizer sgd && "
+     "cp out/mlp/model.safetensors ranks && "
+     "t $P -n 2 --learning-rate 0.01 --optimizer sgd --update ps:k=2 && "
+     "cmp out/mlp/model.safetensors ranks && t $P --update ps:k=1,sync=ssp:2,fetch=2 && "
+     "! t $P --update ps:k=0 && grep -q \"k is '0': expected 1 to 64 servers\" said && "
+     "! t $P --update ps:k=1,sync=spp:4 && grep -q \"sync is 'spp:4': expected bsp\" said && "
+     "! t $P --update ps:k=1,sync=ssp:-1 && grep -q \"sync is 'ssp:-1': expected\" said && "
+     "! t $P -n 2 --update ps:k=1,sync=backup:2 && grep -q '2 backup workers of 2' said && "
+     "! t $P --update ps:at=127.0.0.1 && ! t $P --update pss && "
+     "! t $P --update ps:k=1 --zero 1 && grep -q 'exclude each other' said"},
+    {"train", "key",
+     "rm -f ck cp; gyre key new ck && $GYRE_BIN ps serve --listen 127.0.0.1:0 --key ck "
+     "--port-file cp >told & s=$!; until [ -s cp ]; do :; done; "
+     "t $P --update ps:at=$(cat cp) --key ck; r=$?; kill $s; wait $s; [ $r = 0 ]"},
+    {"train", "plaintext",
+     "rm -f cq; $GYRE_BIN ps serve --listen 127.0.0.1:0 --plaintext --port-file cq >told & "
+     "s=$!; until [ -s cq ]; do :; done; "
+     "t $P --update ps:at=$(cat cq) --plaintext; r=$?; kill $s; wait $s; [ $r = 0 ]"},
     {"train", "overlap",
      "export GYRE_LOG=debug; same $P --overlap off && grep -q 'beside an exchange' said && "
      "same $P --overlap on && ! grep -q 'beside an exchange' said"},

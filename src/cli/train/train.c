@@ -1,6 +1,8 @@
 /* gyre train: train one of the models that Gyre knows, and report. */
 #include "cli/cli.h"
+#include "cli/cluster/common.h"
 #include "cli/report.h"
+#include "cli/train/update.h"
 
 #include <gyre/demo/language.h>
 #include <gyre/gpt.h>
@@ -13,13 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    MAX_EPOCHS = 1000,
-    PATH_BYTES = 4096,
-    PIN_BYTES = 128,
-    MNIST_CLASSES = 10,
-    EXCHANGES_SHOWN = 10
-};
+enum { MAX_EPOCHS = 1000, PATH_BYTES = 4096, EXCHANGES_SHOWN = 10 };
 
 static struct {
     gy_option_list data;
@@ -29,8 +25,9 @@ static struct {
     long long warmup, layers, width, heads, context;
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
+    const char *update, *key;
     gy_option_list pins;
-    bool resume, explain, stats, quiet;
+    bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
               .dtype = "f32",
               .overlap = "on",
@@ -48,8 +45,8 @@ enum { WIDTH = 128, HEADS = 4, CONTEXT = 64 };
 
 static const gy_option options[] = {
     {&gy_option_data, GY_OPTION_PATHS,
-     "the folder of the digits' IDX files; gpt: text files; language: the folder that stands "
-     "for /",
+     "the folder of the digits' IDX files, or a libsvm file; gpt: text files; language: the "
+     "folder that stands for /",
      PLACE(data), 0, 0, NULL},
     {&gy_option_layers, GY_OPTION_INTEGER, "gpt; default: 4", PLACE(layers), 1, 1000, NULL},
     {&gy_option_model_width, GY_OPTION_INTEGER, "gpt; a multiple of the heads; default: 128",
@@ -109,6 +106,17 @@ static const gy_option options[] = {
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
     {&gy_option_resume, GY_OPTION_FLAG, NULL, PLACE(resume), 0, 0, NULL},
+    {&gy_option_update, GY_OPTION_TEXT,
+     "allreduce, the default; ps:k=N starts servers, ps:at=HOST:PORT,... has some that run, "
+     "and "
+     "sync=ssp:4,fetch=2 may follow",
+     PLACE(update), 0, 0, NULL},
+    {&gy_option_key, GY_OPTION_PATH,
+     "of servers that run; default: the one that `gyre key` "
+     "makes",
+     PLACE(key), 0, 0, NULL},
+    {&gy_option_plaintext, GY_OPTION_FLAG, "to servers at loopback addresses",
+     PLACE(is_plaintext), 0, 0, NULL},
     {&gy_option_overlap, GY_OPTION_CHOICE, "default: on", PLACE(overlap), 0, 0, "on|off"},
     {&gy_option_explain, GY_OPTION_FLAG, NULL, PLACE(explain), 0, 0, NULL},
     {&gy_option_stats, GY_OPTION_FLAG, "bytes and times of an update's exchanges, peak memory",
@@ -116,45 +124,16 @@ static const gy_option options[] = {
     {&gy_option_quiet, GY_OPTION_FLAG, NULL, PLACE(quiet), 0, 0, NULL},
 };
 
-/* What --pin gives, by gy_parameter_pin. */
-static struct {
-    gy_parameter_pin list[GY_OPTION_LIST_MAX];
-    char texts[GY_OPTION_LIST_MAX][PIN_BYTES];
-    int count;
-} pins;
-
-/* "NAME:AXIS=S<dimension>" or "NAME:AXIS=R". */
-static bool parse_pin(const char *text)
-{
-    char *name = pins.texts[pins.count];
-    gy_parameter_pin *pin = &pins.list[pins.count];
-    if (snprintf(name, PIN_BYTES, "%s", text) >= PIN_BYTES) {
-        return false;
-    }
-    char *axis = strrchr(name, ':'), *equals = strrchr(name, '=');
-    if (axis == NULL || equals == NULL || axis == name || axis > equals) {
-        return false;
-    }
-    *axis++ = *equals++ = '\0';
-    char *end = equals + 1;
-    const long dim = *equals == 'S' ? strtol(equals + 1, &end, 10) : 0;
-    const bool is_cut = *equals == 'S' && end > equals + 1;
-    if ((!is_cut && *equals != 'R') || *end != '\0' || dim < 0 || dim >= GY_TENSOR_RANK_MAX) {
-        return false;
-    }
-    *pin = (gy_parameter_pin){.name = name, .axis = axis};
-    if (is_cut) {
-        pin->placement = (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)dim};
-    }
-    pins.count++;
-    return true;
-}
+static gy_cli_pins pins; /* of --pin */
 
 /* The state of a training run; end_job frees it. */
 typedef struct train_job {
     const char *name;
     bool is_language, is_text, is_first; /* rank 0 */
-    gy_comm *comm;
+    gy_cli_update update;
+    gy_train_servers servers; /* of update.is_ps */
+    char key[PATH_BYTES];
+    gy_comm *comm; /* NULL: this process alone, as each worker of parameter servers is */
     gy_mesh *mesh;
     gy_corpus *corpus;
     gy_dataset *train, *test;
@@ -231,6 +210,7 @@ static gy_train_options train_options(train_job *job)
         .resume = settings.resume,
         .step_limit = settings.steps_max,
         .arg = job,
+        .servers = job->update.is_ps ? &job->servers : NULL,
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
@@ -282,7 +262,8 @@ static gy_status open_language(train_job *job)
     GY_TRY(gy_corpus_read(&options_of_corpus, &job->corpus));
     double seconds = (double)(gy_deadline_after(0).at_ns - begin.at_ns) / 1e9;
     if (job->is_first) {
-        gy_cli_report_corpus(job->corpus, seconds, gy_comm_size(job->comm));
+        gy_cli_report_corpus(job->corpus, seconds,
+                             job->comm != NULL ? gy_comm_size(job->comm) : 1);
         fflush(stdout);
     }
     GY_TRY(gy_language_dataset(job->corpus, false, &job->train));
@@ -295,6 +276,28 @@ static gy_status open_digits(train_job *job)
     if (job->is_first) {
         printf("%lld digits to train, %lld to test\n", (long long)job->train->count,
                (long long)job->test->count);
+        fflush(stdout);
+    }
+    return GY_OK;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+/* A file of sparse rows; the folder of the digits otherwise. */
+static gy_status open_rows(train_job *job)
+{
+    if (!is_file(settings.data.items[0])) {
+        return open_digits(job);
+    }
+    GY_TRY(gy_dataset_open_libsvm(settings.data.items[0], &job->train, &job->test));
+    if (job->is_first) {
+        printf("%lld rows to train, %lld to test, %lld features, %d classes\n",
+               (long long)job->train->count, (long long)job->test->count,
+               (long long)job->train->input_sizes[0], job->train->classes);
         fflush(stdout);
     }
     return GY_OK;
@@ -341,7 +344,7 @@ static gy_status make_model(train_job *job)
     if (job->is_text) {
         return make_gpt(job, &chosen);
     }
-    return gy_model_named(job->name, &chosen, MNIST_CLASSES, &job->model);
+    return gy_model_named(job->name, &chosen, job->train->classes, &job->model);
 }
 
 static const char *path_of(const train_job *job, const char *name, char out[PATH_BYTES])
@@ -489,10 +492,12 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
 
 static gy_status do_job(train_job *job)
 {
-    GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
+    if (!job->update.is_ps) {
+        GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
+    }
     GY_TRY(job->is_language ? open_language(job)
            : job->is_text   ? open_text(job)
-                            : open_digits(job));
+                            : open_rows(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
     chosen.on_step = on_step;
@@ -508,6 +513,9 @@ static gy_status do_job(train_job *job)
     gy_progress_bar_free(job->bar);
     job->bar = NULL;
     GY_TRY(status);
+    if (job->update.is_ps && !job->is_first) {
+        return GY_OK; /* worker 0 tests and saves what all have made */
+    }
     GY_TRY(report(job));
     return save_results(job);
 }
@@ -530,7 +538,7 @@ static void end_job(train_job *job, gy_status done)
 /* Each model has its data, and gpt options of its own. */
 static int check_model(const char *name)
 {
-    static const char *const names = "language|softmax|mlp|lenet|gpt";
+    static const char *const names = "language|softmax|mlp|lenet|logistic|gpt";
     const bool is_text = strcmp(name, GY_GPT_MODEL) == 0;
     const struct {
         const char *name;
@@ -545,9 +553,9 @@ static int check_model(const char *name)
                                    names);
     }
     if (settings.data.items[0] == NULL && strcmp(name, "language") != 0) {
-        return gy_cli_report_usage("gyre train: --data is missing: expected %s",
-                                   is_text ? "a text file"
-                                           : "the folder of the digits' IDX files");
+        return gy_cli_report_usage(
+            "gyre train: --data is missing: expected %s",
+            is_text ? "a text file" : "the folder of the digits' IDX files, or a libsvm file");
     }
     if (!is_text && settings.data.items[0] != NULL && settings.data.items[1] != NULL) {
         return gy_cli_report_usage("gyre train: --data '%s': model '%s' takes one folder",
@@ -617,7 +625,7 @@ static int check_pins(void)
 {
     for (int i = 0; settings.pins.items[i] != NULL; i++) {
         const char *text = settings.pins.items[i];
-        if (!parse_pin(text)) {
+        if (!gy_cli_pin_read(text, &pins)) {
             return gy_cli_report_usage("gyre train: --pin: '%s' is not valid: expected "
                                        "NAME:AXIS=S0, S1, ... or NAME:AXIS=R",
                                        text);
@@ -635,6 +643,29 @@ static int check_pins(void)
         }
     }
     return GY_EXIT_OK;
+}
+
+/* What ranks that exchange gradients with each other have, and workers do not. */
+static int check_update(gy_cli_update *update)
+{
+    const int read = gy_cli_update_read(settings.update, update);
+    const struct {
+        const char *name;
+        bool is_given;
+    } excluded[] = {
+        {"mesh", settings.mesh != NULL},         {"zero", settings.zero > 0},
+        {"pin", settings.pins.items[0] != NULL}, {"accumulate", settings.accumulate > 1},
+        {"patience", settings.patience > 0},     {"checkpoints", settings.checkpoints != NULL}};
+    if (read != GY_EXIT_OK || !update->is_ps) {
+        return read;
+    }
+    for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
+        if (excluded[i].is_given) {
+            return gy_cli_report_usage("gyre train: --%s and --update ps exclude each other",
+                                       excluded[i].name);
+        }
+    }
+    return gy_cli_update_check(update, settings.ranks > 0 ? settings.ranks : 1);
 }
 
 /* Check the options that depend on each other. */
@@ -657,14 +688,86 @@ static int check_settings(const char *name)
     return pinned != GY_EXIT_OK ? pinned : check_ranks();
 }
 
+/* The servers of this training: those that it has started need no key. */
+static int find_servers(train_job *job, int rank, int ranks)
+{
+    const char *started = getenv("GYRE_SERVERS");
+    gy_train_servers *servers = &job->servers;
+    *servers =
+        GY_OPTIONS(gy_train_servers, .servers = job->update.addresses, .is_plaintext = true,
+                   .worker = (uint32_t)rank, .workers = (uint32_t)ranks,
+                   .sync = job->update.sync, .fetch = job->update.fetch);
+    if (job->update.name[0] != '\0') {
+        servers->name = job->update.name;
+    }
+    if (job->update.count > 0) {
+        servers->servers = started != NULL ? started : job->update.addresses;
+        return GY_EXIT_OK;
+    }
+    servers->is_plaintext = settings.is_plaintext;
+    return gy_cli_find_key("train", settings.key, settings.is_plaintext, job->key,
+                           &servers->key_file);
+}
+
+static int train_here(train_job *job, bool is_rank)
+{
+    gy_status joined = gy_comm_world(&job->comm);
+    if (joined != GY_OK) {
+        return gy_cli_report_failure("train", joined);
+    }
+    const int rank = gy_comm_rank(job->comm), ranks = gy_comm_size(job->comm);
+    job->is_first = rank == 0;
+    if (is_rank && job->is_first && !make_folder(job)) {
+        return GY_EXIT_FAILURE;
+    }
+    if (job->update.is_ps) {
+        const int found = find_servers(job, rank, ranks);
+        if (found != GY_EXIT_OK) {
+            return found;
+        }
+        job->comm = NULL; /* nobody waits for a worker, dead or alive */
+    }
+    gy_status done = do_job(job);
+    end_job(job, done);
+    if (done != GY_OK) {
+        return gy_cli_report_failure("train", done);
+    }
+    gy_comm_world_close();
+    return GY_EXIT_OK;
+}
+
+/* Here, or on ranks; with the servers that belong to it. */
+static int start(train_job *job)
+{
+    const bool is_rank = getenv("GYRE_RANK") != NULL;
+    gy_cli_servers servers = {.count = 0};
+    if (!is_rank && !make_folder(job)) {
+        return GY_EXIT_FAILURE;
+    }
+    if (!is_rank && job->update.count > 0) {
+        const int started = gy_cli_servers_start(&job->update, &servers);
+        if (started != GY_EXIT_OK) {
+            return started;
+        }
+    }
+    const int status =
+        is_rank || settings.ranks <= 1 ? train_here(job, is_rank)
+        : job->update.is_ps
+            ? gy_cli_workers_start(&job->update, (int)settings.ranks, job->folder)
+            : gy_cli_start_ranks("train", (int)settings.ranks);
+    gy_cli_servers_end(&servers);
+    return status;
+}
+
 static int run(char **operands, int operand_count)
 {
+    static train_job job;
     (void)operand_count;
     int status = check_settings(operands[0]);
+    status = status == GY_EXIT_OK ? check_update(&job.update) : status;
     if (status != GY_EXIT_OK) {
         return status;
     }
-    static train_job job;
     job.name = operands[0];
     job.is_language = strcmp(job.name, "language") == 0;
     job.is_text = strcmp(job.name, GY_GPT_MODEL) == 0;
@@ -674,33 +777,12 @@ static int run(char **operands, int operand_count)
     if (size < 0 || (size_t)size >= room) {
         return gy_cli_report_usage("gyre train: --output: the path is too long");
     }
-    bool is_rank = getenv("GYRE_RANK") != NULL;
-    if (!is_rank && !make_folder(&job)) {
-        return GY_EXIT_FAILURE;
-    }
-    if (!is_rank && settings.ranks > 1) {
-        return gy_cli_start_ranks("train", (int)settings.ranks);
-    }
-    gy_status joined = gy_comm_world(&job.comm);
-    if (joined != GY_OK) {
-        return gy_cli_report_failure("train", joined);
-    }
-    job.is_first = gy_comm_rank(job.comm) == 0;
-    if (is_rank && job.is_first && !make_folder(&job)) {
-        return GY_EXIT_FAILURE;
-    }
-    gy_status done = do_job(&job);
-    end_job(&job, done);
-    if (done != GY_OK) {
-        return gy_cli_report_failure("train", done);
-    }
-    gy_comm_world_close();
-    return GY_EXIT_OK;
+    return start(&job);
 }
 
 const gy_command gy_command_train = {
     .name = "train",
-    .summary = "train a model: language, softmax, mlp, lenet, gpt",
+    .summary = "train a model: language, softmax, mlp, lenet, logistic, gpt",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,
@@ -710,7 +792,8 @@ const gy_command gy_command_train = {
         "            files of this machine\n"
         "  softmax, mlp, lenet  classify the digits in --data FOLDER (MNIST's IDX files, "
         "plain\n"
-        "            or .gz)\n"
+        "            or .gz), or rows in --data FILE (libsvm, a tenth of them to test)\n"
+        "  logistic  logistic regression: rows of two classes in --data FILE (libsvm)\n"
         "  gpt       learns the next character of the texts in --data FILE; 'gyre generate' "
         "writes\n"
         "            with it",

@@ -2,9 +2,12 @@
  * Data sets of images in IDX files, kept as bytes, widened when a batch is filled.
  */
 #include "store/remote/remote.h"
-#include "train/train_priv.h"
+#include "train/train.h"
 
+#include "base/base.h"
 #include "base/text.h"
+
+#include <gyre/data.h>
 
 #include <stdio.h>
 #include <string.h>

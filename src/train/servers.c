@@ -1,0 +1,393 @@
+/**
+ * A worker of parameter servers. Each parameter is a dense table; its gradient is pushed by the
+ * task that made it, while the backward pass goes on, and all are pulled in the order in which
+ * the forward pass wants them. A table of one number, named as the training, says whether the
+ * initial values are there, and is where workers meet: before the first clock and after the
+ * last.
+ *
+ * @source lecture D, "Distributed Parameter Servers"; lecture B, "PS Interface for Data
+ * Parallel Training"
+ */
+#include "graph/graph.h"
+#include "tensor/tensor.h"
+#include "train/train_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORKER_LOCK_RANK = 70 /* above the client's */, TABLE_NAME_BYTES = 64 };
+
+static const double timeout_default_s = 300;
+static const int64_t width_max = 1 << 20; /* of a row; GY_PS_WIDTH_MAX */
+
+typedef struct worker_table {
+    gy_ps_table *table;
+    gy_ps_request *push, *pull;
+    size_t rows;
+    gy_tensor *parameter, *sum; /* of the session; sum: NULL with fetch=1 */
+    gy_view view;               /* of the parameter, pinned */
+} worker_table;
+
+struct gy_train_worker {
+    gy_session *session;
+    gy_ps *ps;
+    gy_ps_table *start;
+    gy_mutex lock;  /* of what hooks do */
+    gy_error error; /* the first of a hook */
+    double timeout_s;
+    int64_t waited_ns;
+    size_t count;
+    worker_table tables[]; /* in the order of the model's parameters, as the forward pass */
+};
+
+gy_status gy_train_servers_check(const gy_model *model, const gy_train_options *o)
+{
+    gy_train_servers s;
+    if (o->servers == NULL) {
+        return GY_OK;
+    }
+    GY_TRY(gy_options_take(gy_train_servers, &s, o->servers));
+    const struct {
+        const char *name;
+        bool is_set;
+    } excluded[] = {
+        {"a communicator of several ranks",
+         (model->comm != NULL && gy_comm_size(model->comm) > 1) || model->mesh != NULL},
+        {"accumulate (expected fetch=N)", o->accumulate > 1},
+        {"zero", o->zero > 0},
+        {"pins", o->pin_count > 0},
+        {"patience", o->patience > 0},
+        {"a checkpoint folder", o->checkpoint_folder != NULL},
+    };
+    for (size_t i = 0; i < GY_COUNT(excluded); i++) {
+        if (excluded[i].is_set) {
+            return gy_fail(GY_ARG, "training: parameter servers and %s exclude each other",
+                           excluded[i].name);
+        }
+    }
+    const uint32_t workers = s.workers == 0 ? 1 : s.workers;
+    if (s.worker >= workers) {
+        return gy_fail(GY_ARG, "training: worker %u, expected 0 to %u of %u workers", s.worker,
+                       workers - 1, workers);
+    }
+    if (s.fetch < 0 || s.fetch > 1000000) {
+        return gy_fail(GY_ARG, "training: fetch is %d, expected 1 to 1000000 batches", s.fetch);
+    }
+    if (s.sync.rule == GY_PS_BACKUP && s.sync.bound >= workers) {
+        return gy_fail(GY_ARG, "training: %u backup workers of %u workers, expected fewer",
+                       s.sync.bound, workers);
+    }
+    return s.timeout_s >= 0
+               ? GY_OK
+               : gy_fail(GY_ARG, "training: a timeout of %g s, expected above 0", s.timeout_s);
+}
+
+/* ---- Tables ---- */
+
+static gy_ps_update update_of(gy_optimizer_kind kind)
+{
+    switch (kind) {
+    case GY_OPTIMIZER_SGD:
+        return GY_PS_SGD;
+    case GY_OPTIMIZER_MOMENTUM:
+        return GY_PS_MOMENTUM;
+    case GY_OPTIMIZER_NESTEROV:
+        return GY_PS_NESTEROV;
+    case GY_OPTIMIZER_ADAM:
+        return GY_PS_ADAM;
+    case GY_OPTIMIZER_ADAMW:
+        break;
+    }
+    return GY_PS_ADAMW;
+}
+
+/* A row is what the first dimension counts, so that servers have even parts of it. */
+static gy_ps_table_options table_of(const gy_train_options *o, const gy_type *type)
+{
+    int64_t rows = type->rank > 0 ? type->sizes[0] : 1;
+    int64_t width = 1;
+    for (int i = 1; i < type->rank; i++) {
+        width *= type->sizes[i];
+    }
+    if (width > width_max) {
+        rows *= width;
+        width = 1;
+    }
+    gy_ps_table_options table =
+        GY_OPTIONS(gy_ps_table_options, .dtype = type->dtype, .width = (uint32_t)width,
+                   .rows = (uint64_t)rows, .update = update_of(o->optimizer),
+                   .sync = o->servers->sync, .rate = o->rate, .momentum = o->momentum,
+                   .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon);
+    if (type->rank >= o->weight_decay_rank_min) {
+        table.weight_decay = o->weight_decay;
+    }
+    return table;
+}
+
+static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_train_options *o,
+                            const gy_train_slot *slot)
+{
+    worker_table *made = &worker->tables[worker->count];
+    const gy_type *type =
+        gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
+    const gy_ps_table_options options = table_of(o, type);
+    const char *training = o->servers->name != NULL ? o->servers->name : model->name;
+    char name[TABLE_NAME_BYTES];
+    if (!gy_print_whole(name, sizeof(name), "%s/%s", training, slot->name)) {
+        return gy_fail(GY_ARG, "table %s/%s: expected a name of up to %d characters", training,
+                       slot->name, TABLE_NAME_BYTES - 1);
+    }
+    GY_TRY(gy_train_slot_tensor(model, slot->name, &made->parameter));
+    if (o->servers->fetch > 1) {
+        char sum[GY_TRAIN_NAME_BYTES];
+        gy_print(sum, sizeof(sum), "%s/%s", slot->name, GY_TRAIN_SUM);
+        GY_TRY(gy_train_slot_tensor(model, sum, &made->sum));
+    }
+    GY_TRY(gy_ps_table_open(worker->ps, name, &options, &made->table));
+    made->rows = (size_t)options.rows;
+    made->view = gy_tensor_pin(made->parameter);
+    worker->count++;
+    return GY_OK;
+}
+
+static gy_status open_start(gy_train_worker *worker, const char *training)
+{
+    return gy_ps_table_open(worker->ps, training,
+                            &GY_OPTIONS(gy_ps_table_options, .dtype = GY_I64, .rows = 1,
+                                        .update = GY_PS_SUM, .sync = gy_ps_bsp()),
+                            &worker->start);
+}
+
+static gy_deadline patience(const gy_train_worker *worker)
+{
+    return gy_deadline_after(worker->timeout_s);
+}
+
+/* ---- Waits ---- */
+
+/* Wait for one request of each table, and forget it; the first failure. */
+static gy_status wait_all(gy_train_worker *worker, bool is_pull)
+{
+    gy_error first = {.status = GY_OK};
+    const int64_t begun = gy_now_ns(gy_env_real());
+    for (size_t i = 0; i < worker->count; i++) {
+        worker_table *at = &worker->tables[i];
+        gy_ps_request **request = is_pull ? &at->pull : &at->push;
+        gy_status status = gy_ps_wait(*request, patience(worker));
+        *request = NULL;
+        if (status < 0 && first.status == GY_OK) {
+            gy_error_take(&first, status);
+        }
+    }
+    worker->waited_ns += gy_now_ns(gy_env_real()) - begun;
+    return first.status < 0 ? gy_error_raise(&first) : GY_OK;
+}
+
+static gy_status pull_all(gy_train_worker *worker)
+{
+    gy_status status = GY_OK;
+    for (size_t i = 0; i < worker->count && status == GY_OK; i++) {
+        worker_table *at = &worker->tables[i];
+        GY_ASSERT(at->pull == NULL);
+        status = gy_ps_pull(at->table, NULL, at->rows, at->view.data, &at->pull);
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_status waited = wait_all(worker, true);
+    return status < 0 ? gy_error_raise(&error) : waited;
+}
+
+/* The number of the start table: 0 until the initial values are there and all have met. */
+static gy_status read_start(gy_train_worker *worker, int64_t *begun)
+{
+    gy_ps_request *pull = NULL;
+    GY_TRY(gy_ps_pull(worker->start, NULL, 1, begun, &pull));
+    const int64_t since = gy_now_ns(gy_env_real());
+    gy_status status = gy_ps_wait(pull, patience(worker));
+    worker->waited_ns += gy_now_ns(gy_env_real()) - since;
+    return status;
+}
+
+/* ---- Begin and end ---- */
+
+static gy_status put_initial(gy_train_worker *worker)
+{
+    const int64_t one = 1;
+    for (size_t i = 0; i < worker->count; i++) {
+        worker_table *at = &worker->tables[i];
+        GY_TRY(gy_ps_put(at->table, NULL, at->rows, at->view.data, NULL));
+    }
+    return gy_ps_push(worker->start, NULL, 1, &one, NULL);
+}
+
+/* Worker 0 sets the initial values before its first clock of the start table is over, and all
+ * others wait for that clock. */
+static gy_status meet(gy_train_worker *worker, const gy_train_servers *servers)
+{
+    int64_t begun = 0;
+    GY_TRY(read_start(worker, &begun));
+    if (begun > 0) {
+        if (servers->worker == 0) {
+            gy_warn("the servers have parameters of this training: it goes on from them");
+        }
+        return pull_all(worker);
+    }
+    if (servers->worker == 0) {
+        GY_TRY(put_initial(worker));
+    }
+    GY_TRY(gy_ps_clock(worker->start));
+    GY_TRY(read_start(worker, &begun));
+    if (begun == 0) {
+        return gy_fail(GY_PEER, "worker 0 has left before it set the initial values");
+    }
+    return pull_all(worker);
+}
+
+static gy_status open_all(gy_train_worker *worker, gy_model *model, const gy_train_options *o)
+{
+    const gy_train_servers *s = o->servers;
+    GY_TRY(gy_ps_open(&GY_OPTIONS(gy_ps_options, .servers = s->servers, .key_file = s->key_file,
+                                  .is_plaintext = s->is_plaintext, .worker = s->worker,
+                                  .workers = s->workers, .timeout_s = worker->timeout_s),
+                      &worker->ps));
+    GY_TRY(open_start(worker, s->name != NULL ? s->name : model->name));
+    for (size_t i = 0; i < model->slot_count; i++) {
+        if (model->slots[i].kind == GY_SLOT_PARAMETER) {
+            GY_TRY(open_table(worker, model, o, &model->slots[i]));
+        }
+    }
+    return meet(worker, s);
+}
+
+gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
+                               gy_train_worker **worker)
+{
+    const double timeout_s = options->servers->timeout_s;
+    gy_train_worker *made = gy_alloc_zero(
+        "train.worker", 1, sizeof(*made) + model->slot_count * sizeof(made->tables[0]));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    gy_mutex_init(&made->lock, WORKER_LOCK_RANK);
+    made->session = model->session;
+    made->timeout_s = timeout_s > 0 ? timeout_s : timeout_default_s;
+    gy_status status = open_all(made, model, options);
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_train_worker_close(made);
+        return gy_error_raise(&error);
+    }
+    *worker = made;
+    return GY_OK;
+}
+
+void gy_train_worker_close(gy_train_worker *worker)
+{
+    if (worker == NULL) {
+        return;
+    }
+    gy_session_set_fetch_hook(worker->session, NULL, NULL);
+    for (size_t i = 0; i < worker->count; i++) {
+        (void)gy_ps_wait(worker->tables[i].push, gy_deadline_after(0));
+        (void)gy_ps_wait(worker->tables[i].pull, gy_deadline_after(0));
+        gy_tensor_unpin(worker->tables[i].parameter);
+    }
+    gy_ps_close(worker->ps);
+    gy_mutex_fini(&worker->lock);
+    gy_free(worker);
+}
+
+/* ---- A clock ---- */
+
+static void push_one(gy_train_worker *worker, size_t index, const void *gradient)
+{
+    worker_table *at = &worker->tables[index];
+    gy_mutex_lock(&worker->lock);
+    GY_ASSERT(at->push == NULL);
+    if (worker->error.status == GY_OK) {
+        gy_error_take(&worker->error,
+                      gy_ps_push(at->table, NULL, at->rows, gradient, &at->push));
+    }
+    gy_mutex_unlock(&worker->lock);
+}
+
+/* A gradient is there: fetch 0 is the loss, the tables' follow. */
+static bool on_fetch(void *arg, int index, const gy_view *value)
+{
+    gy_train_worker *worker = arg;
+    if (index < 1 || (size_t)index > worker->count) {
+        return false;
+    }
+    GY_ASSERT(gy_view_is_contiguous(value));
+    push_one(worker, (size_t)index - 1, value->data);
+    return true;
+}
+
+void gy_train_worker_begin(gy_train_worker *worker, double rate)
+{
+    for (size_t i = 0; i < worker->count; i++) {
+        gy_ps_set_rate(worker->tables[i].table, rate);
+    }
+    worker->error = (gy_error){.status = GY_OK};
+    gy_session_set_fetch_hook(worker->session, on_fetch, worker);
+}
+
+/* The last batch had no rows for this worker, those before it did. */
+static void push_sums(gy_train_worker *worker)
+{
+    for (size_t i = 0; i < worker->count; i++) {
+        if (worker->tables[i].sum != NULL) {
+            const gy_view view = gy_tensor_pin(worker->tables[i].sum);
+            push_one(worker, i, view.data);
+            gy_tensor_unpin(worker->tables[i].sum);
+        }
+    }
+}
+
+static gy_status end_clock(gy_train_worker *worker)
+{
+    for (size_t i = 0; i < worker->count; i++) {
+        GY_TRY(gy_ps_clock(worker->tables[i].table));
+    }
+    return pull_all(worker);
+}
+
+gy_status gy_train_worker_end(gy_train_worker *worker, gy_status ran)
+{
+    gy_error error;
+    gy_session_set_fetch_hook(worker->session, NULL, NULL);
+    gy_error_take(&error, ran);
+    if (ran == GY_AGAIN) {
+        push_sums(worker);
+    }
+    gy_status waited = wait_all(worker, false);
+    for (size_t i = 0; ran == GY_AGAIN && i < worker->count; i++) {
+        if (worker->tables[i].sum != NULL) {
+            const gy_view view = gy_tensor_pin(worker->tables[i].sum);
+            memset(view.data, 0, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype));
+            gy_tensor_unpin(worker->tables[i].sum);
+        }
+    }
+    if (ran < 0) {
+        return gy_error_raise(&error);
+    }
+    if (worker->error.status < 0) {
+        return gy_error_raise(&worker->error);
+    }
+    GY_TRY(waited);
+    return end_clock(worker);
+}
+
+gy_status gy_train_worker_finish(gy_train_worker *worker)
+{
+    int64_t begun = 0;
+    GY_TRY(gy_ps_clock(worker->start));
+    GY_TRY(read_start(worker, &begun));
+    return pull_all(worker);
+}
+
+int64_t gy_train_worker_waited_ns(const gy_train_worker *worker)
+{
+    return worker->waited_ns;
+}
