@@ -400,12 +400,14 @@ GY_TEST(the_rate_of_a_clock_comes_with_it)
 GY_TEST(every_rule_learns)
 {
     gy_dataset train = kit_digits(202, 6), test = kit_digits(50, 6);
-    trial t = {
-        .model = "softmax",
-        .train = &train,
-        .test = &test,
-        .options = {
-            .epochs = 6, .batch = 25, .optimizer = GY_OPTIMIZER_ADAM, .rate = 0.05, .seed = 3}};
+    trial t = {.model = "softmax",
+               .train = &train,
+               .test = &test,
+               .options = {.epochs = 10,
+                           .batch = 25,
+                           .optimizer = GY_OPTIMIZER_ADAM,
+                           .rate = 0.05,
+                           .seed = 3}};
     const gy_ps_sync rules[] = {gy_ps_bsp(), gy_ps_asp(), gy_ps_ssp(2), gy_ps_backup(1),
                                 gy_ps_weighted()};
     for (size_t i = 0; i < GY_COUNT(rules); i++) {
