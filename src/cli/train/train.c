@@ -107,14 +107,10 @@ static const gy_option options[] = {
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
     {&gy_option_resume, GY_OPTION_FLAG, NULL, PLACE(resume), 0, 0, NULL},
     {&gy_option_update, GY_OPTION_TEXT,
-     "allreduce, the default; ps:k=N starts servers, ps:at=HOST:PORT,... has some that run, "
-     "and "
-     "sync=ssp:4,fetch=2 may follow",
+     "allreduce, the default; ps:k=N starts servers, ps:at=HOST:PORT,... has some that run",
      PLACE(update), 0, 0, NULL},
     {&gy_option_key, GY_OPTION_PATH,
-     "of servers that run; default: the one that `gyre key` "
-     "makes",
-     PLACE(key), 0, 0, NULL},
+     "of servers that run; default: the one that `gyre key` makes", PLACE(key), 0, 0, NULL},
     {&gy_option_plaintext, GY_OPTION_FLAG, "to servers at loopback addresses",
      PLACE(is_plaintext), 0, 0, NULL},
     {&gy_option_overlap, GY_OPTION_CHOICE, "default: on", PLACE(overlap), 0, 0, "on|off"},
@@ -281,16 +277,11 @@ static gy_status open_digits(train_job *job)
     return GY_OK;
 }
 
-static bool is_file(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISREG(about.st_mode);
-}
-
 /* A file of sparse rows; the folder of the digits otherwise. */
 static gy_status open_rows(train_job *job)
 {
-    if (!is_file(settings.data.items[0])) {
+    struct stat about;
+    if (stat(settings.data.items[0], &about) != 0 || !S_ISREG(about.st_mode)) {
         return open_digits(job);
     }
     GY_TRY(gy_dataset_open_libsvm(settings.data.items[0], &job->train, &job->test));
