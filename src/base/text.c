@@ -259,3 +259,44 @@ void gy_print_to(FILE *out, const char *format, ...)
     va_end(again);
     gy_free(whole);
 }
+
+enum { EXCERPT_BYTES = 80 };
+
+void gy_text_place(const char *source, size_t size_bytes, size_t place, int *line, int *column)
+{
+    *line = 1;
+    *column = 1;
+    for (size_t i = 0; i < place && i < size_bytes; i++) {
+        if (source[i] == '\n') {
+            *line += 1;
+            *column = 1;
+        } else {
+            *column += 1;
+        }
+    }
+}
+
+void gy_text_add_excerpt(gy_text *text, const char *source, size_t size_bytes, size_t place)
+{
+    place = place < size_bytes ? place : size_bytes;
+    size_t begin = place, end = place;
+    while (begin > 0 && source[begin - 1] != '\n' && place - begin < EXCERPT_BYTES / 2) {
+        begin--;
+    }
+    while (end < size_bytes && source[end] != '\n' && end - begin < EXCERPT_BYTES) {
+        end++;
+    }
+    char line[EXCERPT_BYTES + 1];
+    GY_ASSERT(end - begin <= EXCERPT_BYTES);
+    for (size_t i = begin; i < end; i++) {
+        const unsigned char c = (unsigned char)source[i];
+        line[i - begin] = ' ';
+        if (c >= ' ' && c != 0x7F) {
+            line[i - begin] = source[i];
+        }
+    }
+    line[end - begin] = '\0';
+    char shown[4 * EXCERPT_BYTES];
+    gy_printable(shown, sizeof(shown), line, end - begin, "");
+    gy_text_add(text, "    %s\n    %*s^\n", shown, (int)(place - begin), "");
+}

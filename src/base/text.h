@@ -36,6 +36,16 @@ size_t gy_print_list(char *out, size_t size_bytes, const char *format, va_list a
 GY_MUST_CHECK bool gy_print_whole(char *out, size_t size_bytes, const char *format, ...)
     GY_PRINTF(3, 4);
 
+/* ---- Where in a text that somebody wrote something is wrong ---- */
+
+/** Line and column of a byte, from 1; a column is a byte. `place` beyond the text: its end.
+ * @threads any @cost O(place) */
+void gy_text_place(const char *source, size_t size_bytes, size_t place, int *line, int *column);
+
+/** Add the line of `source` around `place`, or as much of it as fits, and a caret under the
+ * place; what cannot be printed is a blank. */
+void gy_text_add_excerpt(gy_text *text, const char *source, size_t size_bytes, size_t place);
+
 /** Write a count of bytes for people ("1.5 MiB") into `out`; returns `out`. */
 const char *gy_text_bytes(char out[32], uint64_t size_bytes);
 

@@ -101,13 +101,14 @@ gy_status gy_cond_wait(gy_cond *cond, gy_mutex *mutex, gy_deadline deadline)
     return error == 0 ? GY_OK : GY_TIMEOUT;
 }
 
-gy_status gy_thread_start(gy_thread *thread, const char *name, void *(*run)(void *), void *arg)
+static gy_status start(gy_thread *thread, const char *name, const pthread_attr_t *attributes,
+                       void *(*run)(void *), void *arg)
 {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = pthread_create(&thread->thread, NULL, run, arg);
+    int error = pthread_create(&thread->thread, attributes, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         return gy_fail(GY_NOMEM, "cannot start thread %s: %s", name, strerror(error));
@@ -117,6 +118,24 @@ gy_status gy_thread_start(gy_thread *thread, const char *name, void *(*run)(void
     pthread_setname_np(thread->thread, brief);
     thread->is_started = true;
     return GY_OK;
+}
+
+gy_status gy_thread_start(gy_thread *thread, const char *name, void *(*run)(void *), void *arg)
+{
+    return start(thread, name, NULL, run, arg);
+}
+
+gy_status gy_thread_start_deep(gy_thread *thread, const char *name, size_t stack_bytes,
+                               void *(*run)(void *), void *arg)
+{
+    pthread_attr_t attributes;
+    GY_ASSERT(pthread_attr_init(&attributes) == 0);
+    int error = pthread_attr_setstacksize(&attributes, stack_bytes);
+    gy_status status = error == 0 ? start(thread, name, &attributes, run, arg)
+                                  : gy_fail(GY_ARG, "thread %s: a stack of %zu bytes: %s", name,
+                                            stack_bytes, strerror(error));
+    pthread_attr_destroy(&attributes);
+    return status;
 }
 
 void gy_thread_join(gy_thread *thread)

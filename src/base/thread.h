@@ -43,6 +43,11 @@ typedef struct gy_thread {
 /** Start a thread named `name` (15 bytes are kept), all signals blocked in it. */
 GY_MUST_CHECK gy_status gy_thread_start(gy_thread *thread, const char *name,
                                         void *(*run)(void *), void *arg);
+/** The same with a stack of `stack_bytes`, of which memory is taken as it is touched: for what
+ * recurses as deep as its input. */
+GY_MUST_CHECK gy_status gy_thread_start_deep(gy_thread *thread, const char *name,
+                                             size_t stack_bytes, void *(*run)(void *),
+                                             void *arg);
 void gy_thread_join(gy_thread *thread);
 
 /** One spin of a waiting loop. */

@@ -1,47 +1,11 @@
 /* Places in a source, and errors with the line that they are in. */
 #include "dml/syntax/syntax.h"
 
-#include <string.h>
-
-enum { EXCERPT_BYTES = 80 };
+#include "base/text.h"
 
 void gy_dml_place(const gy_dml_source *source, size_t place, int *line, int *column)
 {
-    *line = 1;
-    *column = 1;
-    for (size_t i = 0; i < place && i < source->size; i++) {
-        if (source->text[i] == '\n') {
-            *line += 1;
-            *column = 1;
-        } else {
-            *column += 1;
-        }
-    }
-}
-
-/* The line around `place`, or the part of it that fits, and a caret under the place. */
-static void add_excerpt(const gy_dml_source *source, size_t place, gy_text *text)
-{
-    place = GY_MIN(place, source->size);
-    size_t begin = place, end = place;
-    while (begin > 0 && source->text[begin - 1] != '\n' && place - begin < EXCERPT_BYTES / 2) {
-        begin--;
-    }
-    while (end < source->size && source->text[end] != '\n' && end - begin < EXCERPT_BYTES) {
-        end++;
-    }
-    char line[EXCERPT_BYTES + 1];
-    for (size_t i = begin; i < end; i++) {
-        const unsigned char c = (unsigned char)source->text[i];
-        line[i - begin] = ' ';
-        if (c >= ' ' && c != 0x7F) {
-            line[i - begin] = source->text[i];
-        }
-    }
-    line[end - begin] = '\0';
-    char shown[4 * EXCERPT_BYTES];
-    gy_printable(shown, sizeof(shown), line, end - begin, "");
-    gy_text_add(text, "    %s\n    %*s^\n", shown, (int)(place - begin), "");
+    gy_text_place(source->text, source->size, place, line, column);
 }
 
 gy_status gy_dml_refuse(const gy_dml_source *source, size_t place, gy_status status,
@@ -58,7 +22,7 @@ gy_status gy_dml_refuse(const gy_dml_source *source, size_t place, gy_status sta
     if (report->status == GY_OK) {
         gy_text text = {.data = NULL};
         gy_text_add(&text, "%s:%d:%d: %s\n", source->path, line, column, message);
-        add_excerpt(source, place, &text);
+        gy_text_add_excerpt(&text, source->text, source->size, place);
         if (hint[0] != '\0') {
             gy_text_add(&text, "hint: %s\n", hint);
         }
