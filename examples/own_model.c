@@ -4,6 +4,11 @@
  *
  *     cc own_model.c -lgyre -lm -o own_model && ./own_model MODEL      (a file to write)
  *     gyre run -n 4 ./own_model MODEL                                  the same on four ranks
+ *     gyre run -n 4 ./own_model MODEL data=2,model=2                   layers are cut, too
+ *
+ * Along an axis `model` a pin keeps the words of each sum cut: what is done to them one by one
+ * is done on parts, and the products between get and leave them by an allgather and a
+ * reduce-scatter where they are cut another way.
  */
 #include <gyre/gyre.h>
 #include <math.h>
@@ -40,6 +45,8 @@ static gy_status build(void *arg, gy_model_builder *builder, gy_node x, gy_node 
         char name[16];
         snprintf(name, sizeof(name), "block%d", block);
         h = gy_op_add(h, gy_op_gelu(gy_model_layer(builder, name, gy_layer_dense(WIDTH), h)));
+        snprintf(name, sizeof(name), "words%d", block);
+        h = gy_node_named(h, name);
     }
     *logits = gy_op_matmul_transposed(h, false, table, true);
     return GY_OK;
@@ -48,6 +55,7 @@ static gy_status build(void *arg, gy_model_builder *builder, gy_node x, gy_node 
 int main(int argc, char **argv)
 {
     static const gy_dataset_ops ops = {.name = "words", .fill = fill};
+    static const gy_parameter_pin words = {"words*", "model", {.kind = GY_SHARD, .dim = 1}};
     gy_dataset set = {&ops, SAMPLES, WORDS, NULL, 1, {WINDOW}, GY_I32, 1, {WINDOW}};
     gy_model_options own =
         GY_OPTIONS(gy_model_options, .name = "own", .build = build, .input_rank = 1,
@@ -58,8 +66,12 @@ int main(int argc, char **argv)
     gy_train_result result = {0};
     gy_model *model = NULL, *loaded = NULL;
     double loss = 0, accuracy = 0;
-    int status = argc != 2 || gy_comm_world(&own.comm);
-    int first = !status && gy_comm_rank(own.comm) == 0;
+    gy_comm *world = NULL;
+    int status = argc < 2 || argc > 3 || gy_comm_world(&world) ||
+                 gy_mesh_new(world, argc == 3 ? argv[2] : NULL, &own.mesh);
+    int first = !status && gy_comm_rank(world) == 0;
+    plan.pins = &words;
+    plan.pin_count = !status && gy_mesh_find(own.mesh, "model") >= 0;
     status = status || gy_model_new(&own, &model) ||
              gy_train(model, &set, &set, &plan, &result) ||
              (first && gy_model_save(model, argv[1], NULL));
@@ -70,8 +82,10 @@ int main(int argc, char **argv)
     }
     gy_model_free(loaded), gy_model_free(model);
     gy_train_result_free(&result);
+    gy_mesh_free(own.mesh);
     if (status) {
-        fprintf(stderr, "%s\n", argc != 2 ? "usage: own_model MODEL" : gy_error_text());
+        fprintf(stderr, "%s\n",
+                argc < 2 || argc > 3 ? "usage: own_model MODEL [MESH]" : gy_error_text());
         return 1;
     }
     gy_comm_world_close();

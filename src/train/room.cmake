@@ -15,6 +15,6 @@ if(GYRE_TESTS)
     add_test(NAME train_example COMMAND sh ${CMAKE_SOURCE_DIR}/src/train/example_test.sh
         $<TARGET_FILE:example_batch_norm> ${CMAKE_BINARY_DIR}/gyre)
     add_test(NAME train_own_model COMMAND sh ${CMAKE_SOURCE_DIR}/src/train/example_test.sh
-        $<TARGET_FILE:example_own_model> ${CMAKE_BINARY_DIR}/gyre)
+        $<TARGET_FILE:example_own_model> ${CMAKE_BINARY_DIR}/gyre model=2)
     set_tests_properties(train_example train_own_model PROPERTIES LABELS train TIMEOUT 120)
 endif()

@@ -19,13 +19,14 @@ typedef struct problem {
     double single[VARS_MAX][VALUES_MAX];
     const double *costs[VARS_MAX];
     gy_choice_pair pairs[PAIRS_MAX];
-    double tables[PAIRS_MAX][VALUES_MAX][VALUES_MAX];
+    int32_t kinds[PAIRS_MAX];
+    double tables[PAIRS_MAX][VALUES_MAX][VALUES_MAX]; /* [kind] */
 } problem;
 
 static double table_cost(const void *arg, int32_t pair, int32_t a, int32_t b)
 {
     const problem *p = arg;
-    return p->tables[pair][a][b];
+    return p->tables[p->kinds[pair]][a][b];
 }
 
 static double some_cost(gy_random *random)
@@ -40,16 +41,29 @@ static void make_problem(problem *p, gy_random *random)
     for (int32_t i = 0; i < count; i++) {
         p->sizes[i] = 1 + (int32_t)gy_random_below(random, VALUES_MAX);
         p->costs[i] = gy_random_below(random, 4) == 0 ? NULL : p->single[i];
+        const int32_t like = (int32_t)gy_random_below(random, (uint64_t)i + 1);
+        if (p->sizes[like] == p->sizes[i] && gy_random_below(random, 2) == 0) {
+            p->costs[i] = p->costs[like];
+        }
         for (int32_t x = 0; x < VALUES_MAX; x++) {
             p->single[i][x] = some_cost(random);
         }
     }
+    int32_t kinds = 0;
     const int32_t pairs = count > 1 ? (int32_t)gy_random_below(random, PAIRS_MAX + 1) : 0;
     for (int32_t i = 0; i < pairs; i++) {
         const int32_t a = (int32_t)gy_random_below(random, (uint64_t)count);
         const int32_t b =
             (a + 1 + (int32_t)gy_random_below(random, (uint64_t)count - 1)) % count;
         p->pairs[i] = (gy_choice_pair){a, b};
+        p->kinds[i] = kinds;
+        for (int32_t k = 0; k < i && gy_random_below(random, 4) > 0; k++) {
+            const gy_choice_pair *like = &p->pairs[k];
+            if (p->sizes[like->a] == p->sizes[a] && p->sizes[like->b] == p->sizes[b]) {
+                p->kinds[i] = p->kinds[k];
+            }
+        }
+        kinds += p->kinds[i] == kinds ? 1 : 0;
         for (int32_t k = 0; k < VALUES_MAX * VALUES_MAX; k++) {
             p->tables[i][k / VALUES_MAX][k % VALUES_MAX] = some_cost(random);
         }
@@ -59,6 +73,8 @@ static void make_problem(problem *p, gy_random *random)
                               .costs = p->costs,
                               .pair_count = pairs,
                               .pairs = p->pairs,
+                              .pair_kinds = p->kinds,
+                              .pair_kind_count = kinds,
                               .pair_cost = table_cost,
                               .arg = p};
 }
@@ -136,7 +152,7 @@ static double differ_cost(const void *arg, int32_t pair, int32_t a, int32_t b)
 GY_TEST(chains_are_exact)
 {
     static gy_choice_pair pairs[CHAIN];
-    static int32_t sizes[CHAIN], chosen[CHAIN];
+    static int32_t sizes[CHAIN], chosen[CHAIN], kinds[CHAIN]; /* one kind of pairs */
     static const double *costs[CHAIN];
     static const double first[3] = {5, 0, 5}, last[3] = {0, 9, 9};
     for (int32_t i = 0; i < CHAIN; i++) {
@@ -149,6 +165,8 @@ GY_TEST(chains_are_exact)
                                 .costs = costs,
                                 .pair_count = CHAIN - 1,
                                 .pairs = pairs,
+                                .pair_kinds = kinds,
+                                .pair_kind_count = 1,
                                 .pair_cost = differ_cost};
     bool is_exact = false;
     assert_ok(gy_choices_solve(&choices, chosen, &is_exact));
@@ -157,6 +175,61 @@ GY_TEST(chains_are_exact)
     assert_int_equal(chosen[0], 1);
     assert_int_equal(chosen[CHAIN - 1], 0);
     assert_true(gy_choices_cost(&choices, chosen) == 0);
+}
+
+enum { BEADS = 40 };
+
+/* What the best value of a leaf costs beside value `at` of its bead. */
+static double leaf_cost(const double *own, int32_t at)
+{
+    double least = INFINITY;
+    for (int32_t x = 0; x < 3; x++) {
+        least = fmin(least, differ_cost(NULL, 0, at, x) + own[x]);
+    }
+    return least;
+}
+
+/* Beads on a chain, each with a leaf; all pairs are alike, costs of variables are of a few
+ * sorts: tables that look alike are not taken for each other. The oracle walks along the chain.
+ */
+GY_TEST(like_pairs_of_unlike_variables_are_exact)
+{
+    static const double own[3][3] = {{5, 0, 2}, {0, 3, 1}, {4, 4, 0}};
+    static const int32_t kinds[2 * BEADS] = {0};
+    gy_random random = {.key = gy_test_seed()};
+    for (int i = 0; i < gy_test_cases(200); i++) {
+        gy_choice_pair pairs[2 * BEADS];
+        int32_t sizes[2 * BEADS], chosen[2 * BEADS];
+        const double *costs[2 * BEADS];
+        double least[3] = {0};
+        for (int32_t k = 0; k < BEADS; k++) {
+            double next[3];
+            sizes[k] = sizes[BEADS + k] = 3;
+            costs[k] = own[gy_random_below(&random, 3)];
+            costs[BEADS + k] = own[gy_random_below(&random, 3)];
+            pairs[k] = (gy_choice_pair){k, BEADS + k};
+            pairs[BEADS + k] = (gy_choice_pair){k, k + 1};
+            for (int32_t b = 0; b < 3; b++) {
+                next[b] = k == 0 ? 0 : INFINITY;
+                for (int32_t a = 0; k > 0 && a < 3; a++) {
+                    next[b] = fmin(next[b], least[a] + differ_cost(NULL, 0, a, b));
+                }
+                next[b] += costs[k][b] + leaf_cost(costs[BEADS + k], b);
+            }
+            memcpy(least, next, sizeof(least));
+        }
+        const gy_choices choices = {.count = 2 * BEADS,
+                                    .sizes = sizes,
+                                    .costs = costs,
+                                    .pair_count = 2 * BEADS - 1,
+                                    .pairs = pairs,
+                                    .pair_kinds = kinds,
+                                    .pair_kind_count = 1,
+                                    .pair_cost = differ_cost};
+        assert_ok(gy_choices_solve(&choices, chosen, NULL));
+        assert_true(fabs(gy_choices_cost(&choices, chosen) -
+                         fmin(least[0], fmin(least[1], least[2]))) < 1e-9);
+    }
 }
 
 GY_TEST(every_allocation_may_fail)
