@@ -556,6 +556,7 @@ static void share_candidates(gy_placer *placer, wanted *w, const listed *all)
 {
     const gy_graph *in = placer->pass.in;
     for (int32_t i = 0; i < in->node_count; i++) {
+        GY_ASSERT(all->first != NULL);
         const int32_t first = all->first[all->kind_of[i]];
         GY_ASSERT(first <= i);
         if (first < i) {

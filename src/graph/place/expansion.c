@@ -32,7 +32,7 @@ static bool is_alike(const gy_placer *placer, const gy_graph_node *a, const gy_g
 {
     const gy_graph *in = placer->pass.in;
     if (a->op != b->op || a->input_count != b->input_count ||
-        memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) != 0) {
+        memcmp(a->attributes.bytes, b->attributes.bytes, sizeof(a->attributes.bytes)) != 0) {
         return false;
     }
     GY_ASSERT(a->output_count == b->output_count);
