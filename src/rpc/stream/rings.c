@@ -117,8 +117,9 @@ gy_status gy_rpc_rings_open(uint32_t process, uint32_t file,
     if (opened < 0) {
         return gy_fail(GY_NOTFOUND, "memory of process %u: %s", process, strerror(errno));
     }
-    if (fstat(opened, &facts) != 0 || facts.st_size != ALL_BYTES ||
-        (fcntl(opened, F_GET_SEALS) & SEALS) != SEALS) {
+    const int seals = fcntl(opened, F_GET_SEALS); /* -1: a file that knows none */
+    if (fstat(opened, &facts) != 0 || facts.st_size != ALL_BYTES || seals < 0 ||
+        (seals & SEALS) != SEALS) {
         close(opened);
         return gy_fail(GY_FORMAT, "memory of process %u is not sealed, or has another size",
                        process);

@@ -6,6 +6,7 @@
 #include "rpc/stream/rings_priv.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -140,6 +141,18 @@ static int memory(size_t size_bytes, int seals)
     return file;
 }
 
+/* A file of a disk, which knows no seals: its owner may cut it short at any time. */
+static int plain_file(void)
+{
+    char path[] = "/tmp/gyre-rings-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(ftruncate(file, ALL_BYTES), 0);
+    assert_int_equal(pwrite(file, token, sizeof(token), 0), sizeof(token));
+    return file;
+}
+
 GY_TEST(other_memory_is_refused)
 {
     const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -147,18 +160,19 @@ GY_TEST(other_memory_is_refused)
     uint8_t other[GY_RINGS_TOKEN_BYTES] = "fifteen digits.";
     stream_rings *rings = NULL;
     int ends[2], files[] = {memory(ALL_BYTES, F_SEAL_GROW), memory(ALL_BYTES - 4096, all),
-                            memory(ALL_BYTES, all)};
+                            memory(ALL_BYTES, all), plain_file()};
     assert_int_equal(pipe(ends), 0);
     assert_ok(gy_rpc_rings_make(token, &rings));
     refused(files[0], self, token, "not sealed, or has another size");
     refused(files[1], self, token, "not sealed, or has another size");
     refused(files[2], self, token, "is of another connection");
+    refused(files[3], self, token, "not sealed, or has another size");
     refused(gy_rpc_rings_file(rings), self, other, "is of another connection");
     refused(ends[0], self, token, "no memory of process");
     refused(12345, self, token, "no memory of process");
     refused(files[2], 0x7ffffff0, token, "no memory of process");
     gy_rpc_rings_free(rings);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         close(files[i]);
     }
     close(ends[0]);
