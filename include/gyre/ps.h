@@ -16,6 +16,8 @@
 #ifndef GYRE_PS_H
 #define GYRE_PS_H
 
+#include <gyre/codec.h>
+#include <gyre/data.h>
 #include <gyre/engine.h>
 #include <gyre/tensor.h>
 
@@ -221,6 +223,17 @@ GY_API GY_MUST_CHECK gy_status gy_ps_prefetch(gy_ps_table *table, const uint64_t
 
 /** The rate of this worker's pushes from now on, in place of the table's; 0: the table's. */
 GY_API void gy_ps_set_rate(gy_ps_table *table, double rate);
+/**
+ * The codec of this worker's pushes to a dense table of floating point from now on: fewer bytes
+ * on the way. Each server's rows are encoded by themselves, when the push is made.
+ *
+ * @param residual  (rows, width) of the table's dtype, zero at first: error feedback, so that
+ *                  what a push loses is in later ones. The caller keeps it with the table, and
+ *                  may save and restore it between pushes. NULL: what is lost is lost
+ * @return GY_OK; GY_ARG the codec, a sparse table, or one of whole numbers
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_set_codec(gy_ps_table *table, gy_codec codec,
+                                               void *residual);
 
 /**
  * Say that this worker's clock is over: all that it pushes for it was pushed. Does not wait; a
@@ -390,6 +403,54 @@ GY_API GY_MUST_CHECK gy_status gy_ps_bench(const gy_ps_bench_options *options,
                                            gy_status (*visit)(void *arg,
                                                               const gy_ps_figure *figure),
                                            void *arg, gy_ps_stats *stats);
+
+/* ---- Virtual time ---- */
+
+/** What makes workers of a simulation unequal. */
+typedef enum gy_ps_stragglers {
+    GY_PS_EVEN,       /* nothing: steps take 1 s, a tenth more or less */
+    GY_PS_ONE_SLOW,   /* worker 0 takes four times as long */
+    GY_PS_SLOW_STEPS, /* one step in twenty takes ten times as long */
+    GY_PS_SKEWED,     /* each worker's rows are of one label, as far as that goes */
+    GY_PS_STRAGGLERS
+} gy_ps_stragglers;
+
+/** Zero members are the defaults. */
+typedef struct gy_ps_simulation {
+    size_t struct_size;
+    uint32_t workers; /* 0: 16 */
+    uint32_t batch;   /* rows of a worker's step; 0: 16 */
+    gy_ps_sync sync;
+    gy_ps_stragglers stragglers;
+    gy_codec codec;     /* of pushes, with error feedback */
+    double rate;        /* of plain SGD on the mean of a clock's gradients; 0: 0.5 */
+    double target_loss; /* the simulation ends there; 0: none */
+    uint64_t clocks;    /* and after so many steps for each worker; 0: 1000 */
+    uint64_t seed;
+} gy_ps_simulation;
+
+typedef struct gy_ps_simulated {
+    size_t struct_size;
+    bool is_reached; /* the target loss */
+    double time_s;   /* virtual, when the loss was last looked at */
+    double loss;     /* mean log loss of all rows */
+    uint64_t pushes, dropped;
+    uint64_t push_bytes; /* of one push */
+} gy_ps_simulated;
+
+/**
+ * Train logistic regression by workers and a parameter server in virtual time: gradients and
+ * the rules of tables are real, the time of a step is drawn from the seed. The same arguments
+ * give the same result on every machine.
+ *
+ * @param rows  of two labels
+ * @return GY_OK; GY_ARG an option, labels; GY_LIMIT too many features; GY_NOMEM
+ * @threads any
+ * @cost for each worker's step a batch; for each clock a pass over all rows
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_simulate(const gy_libsvm *rows,
+                                              const gy_ps_simulation *options,
+                                              gy_ps_simulated *result);
 
 #ifdef __cplusplus
 }

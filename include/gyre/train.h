@@ -261,6 +261,9 @@ typedef struct gy_train_servers {
     int fetch;
     const char *name; /* of the training at the servers; NULL: the model's */
     double timeout_s; /* of each wait; 0: 300 */
+    /* Of what is pushed, with error feedback: "residual" of each parameter is in the worker's
+     * state. */
+    gy_codec codec;
 } gy_train_servers;
 
 /** Zero members are the defaults, but for batch, and epochs or steps, which are needed. */

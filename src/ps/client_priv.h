@@ -61,6 +61,8 @@ struct gy_ps_table {
     uint64_t clock, number;
     uint64_t changes; /* pushes and puts of this worker */
     double rate;
+    gy_codec codec;
+    uint8_t *residual; /* (rows) of the caller; NULL: no error feedback */
     int clocks_pending;
     gy_error failure;                 /* of a clock; status GY_OK: none */
     struct gy_ps_request *prefetched; /* newest first */

@@ -1,4 +1,5 @@
 /* Requests: what each server has of the rows, and the calls for it. */
+#include "codec/codec.h"
 #include "ps/client_priv.h"
 
 #include <stdio.h>
@@ -248,6 +249,36 @@ static void on_pushed(void *arg, gy_status status, const ProtobufCMessage *messa
     end_call(piece, &piece->push, status);
 }
 
+/* Is a push of values encoded? What is put is set as it is. */
+static bool is_encoded(const gy_ps_request *request)
+{
+    return request->table->codec.kind != GY_CODEC_NONE && request->kind != PS_KIND_PUT;
+}
+
+/* Encoded values of a dense table's rows, and what they lose for later pushes. */
+static gy_status encode_push(ps_piece *piece, const uint8_t **beside, size_t *size_bytes)
+{
+    const gy_ps_request *request = piece->request;
+    const gy_ps_table *table = request->table;
+    const gy_dtype dtype = table->options.dtype;
+    const size_t count = piece->count * table->options.width, row = table->row_bytes;
+    const uint8_t *values = request->values + piece->begin * row;
+    *size_bytes = gy_codec_bytes(table->codec, dtype, count);
+    piece->pushed = gy_ps_room_take(table->ps, GY_MAX(*size_bytes, (size_t)1));
+    if (piece->pushed == NULL) {
+        return GY_NOMEM;
+    }
+    if (table->residual != NULL) {
+        gy_codec_encode_fed(table->codec, dtype, values, count,
+                            table->residual + (request->first + piece->begin) * row,
+                            piece->pushed);
+    } else {
+        gy_codec_encode(table->codec, dtype, values, count, piece->pushed);
+    }
+    *beside = piece->pushed;
+    return GY_OK;
+}
+
 /* Keys, unless they are named, and values in one buffer, as they lie beside a message; or the
  * caller's values as they lie there. */
 static gy_status fill_push(ps_piece *piece, bool has_keys, const uint8_t **beside,
@@ -303,7 +334,13 @@ static gy_status call_push(ps_piece *piece, gy_deadline deadline)
             gy_ps_own_lists_name(&part->lists, keys_of(piece), piece->count, false);
     }
     piece->push.is_by_list = piece->push.list.is_known;
-    GY_TRY(fill_push(piece, is_sparse && !piece->push.is_by_list, &beside, &beside_bytes));
+    if (is_encoded(request)) {
+        GY_TRY(encode_push(piece, &beside, &beside_bytes));
+        push.codec = table->codec.kind;
+        push.share = table->codec.share;
+    } else {
+        GY_TRY(fill_push(piece, is_sparse && !piece->push.is_by_list, &beside, &beside_bytes));
+    }
     count_keys(&table->ps->stats, piece, is_sparse, piece->push.is_by_list);
     push.table = part->id;
     push.worker = table->ps->worker;

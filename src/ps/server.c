@@ -3,6 +3,7 @@
  * clocks of others. Pushes are taken from where their bytes were received; what a pull reads is
  * copied once, into the answer.
  */
+#include "codec/codec.h"
 #include "ps/part/plant.h"
 #include "ps/server_priv.h"
 
@@ -263,6 +264,49 @@ static size_t keys_behind(size_t value_bytes)
     return (value_bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
+static gy_codec codec_of(const Gy__Ps__Push *push)
+{
+    return (gy_codec){.kind = (gy_codec_kind)push->codec, .share = push->share};
+}
+
+static gy_status judge_encoded(const ps_served *table, const Gy__Ps__Push *push,
+                               size_t size_bytes)
+{
+    const gy_ps_table_options *o = gy_ps_part_table(table->part);
+    const gy_codec codec = codec_of(push);
+    GY_TRY(gy_codec_check(codec));
+    if (o->is_sparse || o->dtype == GY_I64 || push->is_put || push->list_is_known ||
+        push->count > GY_RPC_BESIDE_MAX / row_bytes(table) ||
+        gy_codec_bytes(codec, o->dtype, (size_t)push->count * o->width) != size_bytes) {
+        return gy_fail(GY_SHAPE, "table %s: %zu encoded bytes for %llu rows", table->name,
+                       size_bytes, (unsigned long long)push->count);
+    }
+    return GY_OK;
+}
+
+/* The values of an encoded push in a room of their own, for which *room is given back. */
+static gy_status decode_push(gy_ps_server *server, const ps_served *table,
+                             const gy_rpc_asked *asked, const Gy__Ps__Push *push,
+                             uint8_t **room)
+{
+    const gy_ps_table_options *o = gy_ps_part_table(table->part);
+    const size_t size = (size_t)push->count * row_bytes(table);
+    if (push->codec == GY_CODEC_NONE) {
+        return GY_OK;
+    }
+    uint8_t *encoded = *room;
+    *room = gy_ps_pool_take(&server->pool, size);
+    gy_status status =
+        *room == NULL ? GY_NOMEM
+                      : gy_codec_decode(codec_of(push), o->dtype, encoded, asked->beside_bytes,
+                                        *room, (size_t)push->count * o->width);
+    gy_ps_pool_give(encoded);
+    if (status < 0) {
+        gy_ps_pool_give(*room);
+    }
+    return status;
+}
+
 static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
                             const ProtobufCMessage *request, size_t size_bytes, void **room)
 {
@@ -271,6 +315,11 @@ static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
     ps_served *table = NULL;
     (void)asked;
     GY_TRY(need_table(server, push->table, &table));
+    if (push->codec != GY_CODEC_NONE) {
+        GY_TRY(judge_encoded(table, push, size_bytes));
+        *room = gy_ps_pool_take(&server->pool, size_bytes);
+        return *room != NULL ? GY_OK : GY_NOMEM;
+    }
     if (!push->list_is_known) {
         GY_TRY(judge_size(table, push->count, row_bytes(table) + key_bytes(table), size_bytes));
         *room = gy_ps_pool_take(&server->pool, size_bytes);
@@ -313,6 +362,7 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
         gy_ps_pool_give(room);
         return gy_fail(GY_SHAPE, "a push without rows, or to no table");
     }
+    GY_TRY(decode_push(server, table, asked, push, &room));
     bool has_keys = !push->list_is_known; /* before the values */
     const gy_ps_rows rows = rows_in(table, push->first, push->count,
                                     has_keys ? room : room + keys_behind(asked->beside_bytes));

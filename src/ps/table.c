@@ -1,4 +1,5 @@
 /* Tables of a worker, and what users call: push, pull, clock. */
+#include "codec/codec.h"
 #include "ps/client_priv.h"
 
 #include <stdio.h>
@@ -224,6 +225,21 @@ gy_status gy_ps_push_pull(gy_ps_table *table, const uint64_t *keys, size_t count
         &(ps_order){
             .kind = PS_KIND_BOTH, .keys = keys, .count = count, .values = values, .rows = rows},
         request);
+}
+
+gy_status gy_ps_set_codec(gy_ps_table *table, gy_codec codec, void *residual)
+{
+    const gy_ps_table_options *o = &table->options;
+    GY_TRY(gy_codec_check(codec));
+    if (codec.kind != GY_CODEC_NONE && (o->is_sparse || o->dtype == GY_I64)) {
+        return gy_fail(GY_ARG, "table %s: a codec is of dense tables of floating point",
+                       table->name);
+    }
+    gy_mutex_lock(&table->ps->lock);
+    table->codec = codec;
+    table->residual = residual;
+    gy_mutex_unlock(&table->ps->lock);
+    return GY_OK;
 }
 
 void gy_ps_set_rate(gy_ps_table *table, double rate)

@@ -141,6 +141,9 @@ static void push(gy_model *model, const gy_train_options *o, const gy_train_slot
     update->gather_fetches[update->gather_count++] = model->train_loss;
     for (size_t i = 0; i < count; i++) {
         gradients[i] = gy_op_mul(gradients[i], update->share);
+        if (o->servers->codec.kind != GY_CODEC_NONE) {
+            (void)state_of(model, &slots[i], GY_TRAIN_RESIDUAL); /* no node reads it */
+        }
     }
     if (o->servers->fetch <= 1) {
         memcpy(update->fetches + 1, gradients, count * sizeof(*gradients));

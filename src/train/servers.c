@@ -8,6 +8,7 @@
  * @source lecture D, "Distributed Parameter Servers"; lecture B, "PS Interface for Data
  * Parallel Training"
  */
+#include "codec/codec.h"
 #include "graph/graph.h"
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
@@ -25,6 +26,7 @@ typedef struct worker_table {
     gy_ps_request *push, *pull;
     size_t rows;
     gy_tensor *parameter, *sum; /* of the session; sum: NULL with fetch=1 */
+    gy_tensor *residual;        /* NULL: without a codec; pinned */
     gy_view view;               /* of the parameter, pinned */
 } worker_table;
 
@@ -77,6 +79,7 @@ gy_status gy_train_servers_check(const gy_model *model, const gy_train_options *
         return gy_fail(GY_ARG, "training: %u backup workers of %u workers, expected fewer",
                        s.sync.bound, workers);
     }
+    GY_TRY(gy_codec_check(s.codec));
     return s.timeout_s >= 0
                ? GY_OK
                : gy_fail(GY_ARG, "training: a timeout of %g s, expected above 0", s.timeout_s);
@@ -124,6 +127,15 @@ static gy_ps_table_options table_of(const gy_train_options *o, const gy_type *ty
     return table;
 }
 
+/* A piece of the optimizer's state of a parameter. */
+static gy_status state_tensor(gy_model *model, const gy_train_slot *slot, const char *what,
+                              gy_tensor **tensor)
+{
+    char name[GY_TRAIN_NAME_BYTES];
+    gy_print(name, sizeof(name), "%s/%s", slot->name, what);
+    return gy_train_slot_tensor(model, name, tensor);
+}
+
 static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_train_options *o,
                             const gy_train_slot *slot)
 {
@@ -139,11 +151,14 @@ static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_t
     }
     GY_TRY(gy_train_slot_tensor(model, slot->name, &made->parameter));
     if (o->servers->fetch > 1) {
-        char sum[GY_TRAIN_NAME_BYTES];
-        gy_print(sum, sizeof(sum), "%s/%s", slot->name, GY_TRAIN_SUM);
-        GY_TRY(gy_train_slot_tensor(model, sum, &made->sum));
+        GY_TRY(state_tensor(model, slot, GY_TRAIN_SUM, &made->sum));
     }
     GY_TRY(gy_ps_table_open(worker->ps, name, &options, &made->table));
+    if (o->servers->codec.kind != GY_CODEC_NONE) {
+        GY_TRY(state_tensor(model, slot, GY_TRAIN_RESIDUAL, &made->residual));
+        GY_TRY(gy_ps_set_codec(made->table, o->servers->codec,
+                               gy_tensor_pin(made->residual).data));
+    }
     made->rows = (size_t)options.rows;
     made->view = gy_tensor_pin(made->parameter);
     worker->count++;
@@ -292,6 +307,9 @@ void gy_train_worker_close(gy_train_worker *worker)
         (void)gy_ps_wait(worker->tables[i].push, gy_deadline_after(0));
         (void)gy_ps_wait(worker->tables[i].pull, gy_deadline_after(0));
         gy_tensor_unpin(worker->tables[i].parameter);
+        if (worker->tables[i].residual != NULL) {
+            gy_tensor_unpin(worker->tables[i].residual);
+        }
     }
     gy_ps_close(worker->ps);
     gy_mutex_fini(&worker->lock);

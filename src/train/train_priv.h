@@ -193,7 +193,8 @@ GY_MUST_CHECK gy_status gy_train_worker_finish(gy_train_worker *worker);
 int64_t gy_train_worker_waited_ns(const gy_train_worker *worker);
 
 enum { GY_TRAIN_ZERO_MAX = 3 };
-#define GY_TRAIN_SUM "sum" /* a parameter's state: the sum of its gradients */
+#define GY_TRAIN_SUM      "sum"      /* a parameter's state: the sum of its gradients */
+#define GY_TRAIN_RESIDUAL "residual" /* what codecs have lost of them */
 /** Pin the slots of a built update as the options' pins and stage of ZeRO keep them. GY_ARG
  * names a pin that fits no parameter. */
 gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);

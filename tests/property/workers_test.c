@@ -60,6 +60,7 @@ typedef struct trial {
     gy_dataset *train, *test;
     gy_train_options options;
     gy_ps_sync sync;
+    gy_codec codec;
     int fetch;
     int64_t leaves_after[WORKERS_MAX]; /* steps after which a worker fails; 0: never */
 } trial;
@@ -125,9 +126,10 @@ static gy_status leave(void *arg, const gy_progress *progress)
 static gy_status work(member *me)
 {
     const trial *t = me->t;
-    const gy_train_servers servers = GY_OPTIONS(
-        gy_train_servers, .servers = me->at->list, .is_plaintext = true, .worker = me->worker,
-        .workers = me->workers, .sync = t->sync, .fetch = t->fetch, .timeout_s = 60);
+    const gy_train_servers servers =
+        GY_OPTIONS(gy_train_servers, .servers = me->at->list, .is_plaintext = true,
+                   .worker = me->worker, .workers = me->workers, .sync = t->sync,
+                   .fetch = t->fetch, .codec = t->codec, .timeout_s = 60);
     gy_train_options options = t->options;
     gy_train_result result;
     gy_model *model = new_model(t);
@@ -450,6 +452,90 @@ GY_TEST(who_leaves_is_not_waited_for)
                      .leaves_after = {0, 3}};
     const outcome out = by_workers(&t, 3, 2);
     assert_int_equal(out.steps, 16);
+}
+
+/* ---- Codecs ---- */
+
+/* With error feedback, what the server has summed and what the worker keeps is what was pushed:
+ * to the bit, as all numbers are whole and small. */
+GY_TEST(codecs_lose_nothing_over_the_wire)
+{
+    enum { COUNT = 600, ROUNDS = 9 };
+    const gy_codec codecs[] = {{GY_CODEC_NONE, 0}, {GY_CODEC_BF16, 0}, {GY_CODEC_TOPK, 0.02}};
+    gy_random random = {.key = gy_test_seed()};
+    for (size_t c = 0; c < GY_COUNT(codecs); c++) {
+        scene at;
+        gy_ps *ps = NULL;
+        gy_ps_table *table = NULL;
+        static double pushed[COUNT], whole[COUNT], residual[COUNT], pulled[COUNT];
+        memset(whole, 0, sizeof(whole));
+        memset(residual, 0, sizeof(residual));
+        open_servers(&at, 3);
+        assert_ok(gy_ps_open(&(gy_ps_options){.servers = at.list, .is_plaintext = true}, &ps));
+        assert_ok(gy_ps_table_open(ps, "sums",
+                                   &(gy_ps_table_options){.dtype = GY_F64,
+                                                          .rows = COUNT / 2,
+                                                          .width = 2,
+                                                          .update = GY_PS_SUM,
+                                                          .sync = gy_ps_asp()},
+                                   &table));
+        assert_ok(gy_ps_set_codec(table, codecs[c], residual));
+        for (int round = 0; round < ROUNDS; round++) {
+            const uint64_t first = gy_random_below(&random, COUNT / 2);
+            const size_t rows = 1 + (size_t)gy_random_below(&random, COUNT / 2 - first);
+            for (size_t i = 0; i < 2 * rows; i++) {
+                pushed[i] = (double)gy_random_below(&random, 2001) - 1000;
+                whole[2 * first + i] += pushed[i];
+            }
+            assert_ok(gy_ps_push(table, &first, rows, pushed, NULL));
+        }
+        assert_ok(gy_ps_pull(table, NULL, COUNT / 2, pulled, NULL));
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(pulled[i] + residual[i] == whole[i]);
+        }
+        gy_ps_close(ps);
+        close_servers(&at);
+    }
+}
+
+/* Trained with each codec, several batches between exchanges or one, the digits are learned. */
+GY_TEST(every_codec_learns)
+{
+    gy_dataset train = kit_digits(200, 6), test = kit_digits(50, 6);
+    const gy_codec codecs[] = {{GY_CODEC_BF16, 0}, {GY_CODEC_INT8, 0}, {GY_CODEC_TOPK, 0.05}};
+    for (size_t c = 0; c < GY_COUNT(codecs); c++) {
+        trial t = {.model = "softmax",
+                   .train = &train,
+                   .test = &test,
+                   .codec = codecs[c],
+                   .fetch = c == 2 ? 2 : 1,
+                   .options = {.epochs = 10, .batch = 25, .rate = 1, .seed = 3}};
+        t.options.optimizer = GY_OPTIMIZER_MOMENTUM;
+        t.options.rate = 0.05;
+        const outcome out = by_workers(&t, 2, 2);
+        printf("codec %d: test loss %.3f, accuracy %.2f\n", (int)codecs[c].kind, out.test_loss,
+               out.test_accuracy);
+        assert_true(out.test_accuracy > 0.8);
+    }
+}
+
+/* What cannot be encoded is refused. */
+GY_TEST(codecs_are_of_dense_tables)
+{
+    scene at;
+    gy_ps *ps = NULL;
+    gy_ps_table *table = NULL;
+    const gy_codec topk = {GY_CODEC_TOPK, 0.5}, wrong = {GY_CODEC_TOPK, 0};
+    open_servers(&at, 1);
+    assert_ok(gy_ps_open(&(gy_ps_options){.servers = at.list, .is_plaintext = true}, &ps));
+    assert_ok(
+        gy_ps_table_open(ps, "sparse", &(gy_ps_table_options){.is_sparse = true}, &table));
+    assert_status(gy_ps_set_codec(table, topk, NULL), GY_ARG);
+    assert_string_equal(gy_error_text(),
+                        "table sparse: a codec is of dense tables of floating point");
+    assert_status(gy_ps_set_codec(table, wrong, NULL), GY_ARG);
+    gy_ps_close(ps);
+    close_servers(&at);
 }
 
 /* ---- The loop as printed ---- */

@@ -27,6 +27,9 @@ static const char words[] =
     "n() { rm -rf out; gyre train gpt -q -d big --steps 1 -b 1 \"$@\" >said 2>&1; }; "
     "has() { head -c 9000 out/gpt/model.safetensors | grep -aq \"$1\"; }; "
     "w() { gyre generate -q written/model.safetensors \"$@\"; }; "
+    "v() { [ -e rows ] || awk 'BEGIN { for (i = 0; i < 80; i++) print (i % 3 ? -1 : 1), "
+    "(i % 5 + 1) \":1\", (i % 7 + 7) \":0.5\" }' >rows; "
+    "gyre ps simulate logistic -d rows \"$@\" >said 2>&1; }; "
     "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
     "same() { t \"$@\" && is_plain; }; "
     "differs() { t \"$@\" && ! is_plain; }; "
@@ -190,6 +193,8 @@ static const struct {
      "! t $P --update ps:k=1,sync=spp:4 && grep -q \"sync is 'spp:4': expected bsp\" said && "
      "! t $P --update ps:k=1,sync=ssp:-1 && grep -q \"sync is 'ssp:-1': expected\" said && "
      "! t $P -n 2 --update ps:k=1,sync=backup:2 && grep -q '2 backup workers of 2' said && "
+     "! t $P --update ps:k=1,codec=topk:0 && grep -q \"codec is 'topk:0': expected none\" said "
+     "&& t $P -n 2 --update ps:k=2,codec=int8 && "
      "! t $P --update ps:at=127.0.0.1 && ! t $P --update pss && "
      "! t $P --update ps:k=1 --zero 1 && grep -q 'exclude each other' said"},
     {"train", "key",
@@ -464,6 +469,21 @@ static const struct {
     {"ps", "connect-timeout",
      "! gyre ps show --servers 127.0.0.1:1 --plaintext --connect-timeout 0.05 2>said && "
      "grep -q 'server 127.0.0.1:1 is not reached' said"},
+    {"ps", "data",
+     "v && grep -q '^asp ' said && ! v --data rows && "
+     "! gyre ps simulate logistic --data none.libsvm && ! gyre ps simulate lenet --data rows"},
+    {"ps", "workers", "v --workers 2 && cp said two && v --workers 4 && ! cmp -s said two"},
+    {"ps", "sync",
+     "v --sync bsp,backup:1 && grep -q '^backup:1 ' said && ! grep -q '^asp' said && "
+     "! v --sync ssq && grep -q 'is no rule of consistency' said && "
+     "! v --workers 2 --sync backup:2 && grep -q 'backup:2 of 2 workers' said"},
+    {"ps", "batch", "v --batch 8 && cp said few && v --batch 64 && ! cmp -s said few"},
+    {"ps", "learning-rate",
+     "v --learning-rate 0.1 && cp said low && v --learning-rate 0.2 && ! cmp -s said low"},
+    {"ps", "seed",
+     "v && cp said first && v --seed 1 && cmp said first && v --seed 2 && "
+     "! cmp -s said first"},
+    {"ps", "csv", "v --csv && grep -q '^bsp,[0-9.]*,1.00,' said"},
     {"ps", "duration", "gyre ps bench --duration 0.001 | grep -q '^push  *16777216 '"},
     {"ps", "stats",
      "gyre ps bench --duration 0.001 --stats | grep -q '^pulls by staleness.* 0: '"},

@@ -11,7 +11,19 @@ static struct ps_settings {
     const char *listen, *key, *port_file, *servers;
     bool is_plaintext, has_failed, has_stats;
     double connect_timeout_s, duration_s;
-} settings = {.connect_timeout_s = 10, .duration_s = 0.3};
+    /* simulate */
+    gy_option_list data;
+    const char *sync;
+    long long workers, batch, seed;
+    double rate;
+    bool is_csv;
+} settings = {.connect_timeout_s = 10,
+              .duration_s = 0.3,
+              .sync = "bsp,ssp:1,ssp:4,ssp:16,asp,backup:1,backup:2",
+              .workers = 16,
+              .batch = 256,
+              .seed = 1,
+              .rate = 0.5};
 
 /* ---- serve ---- */
 
@@ -136,6 +148,25 @@ static int run_bench(char **operands, int count)
                                : found;
 }
 
+/* ---- simulate ---- */
+
+static int run_simulate(char **operands, int count)
+{
+    (void)count;
+    const gy_cli_simulation simulation = {
+        .model = operands[0],
+        .data = settings.data.items[0],
+        .more_data = settings.data.items[0] != NULL ? settings.data.items[1] : NULL,
+        .sync = settings.sync,
+        .workers = settings.workers,
+        .batch = settings.batch,
+        .seed = settings.seed,
+        .rate = settings.rate,
+        .is_csv = settings.is_csv,
+    };
+    return gy_cli_ps_simulate(&simulation);
+}
+
 #define PLACE(member) offsetof(struct ps_settings, member)
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 
@@ -168,6 +199,19 @@ static const gy_option bench_options[] = {
     {&gy_option_stats, GY_OPTION_FLAG, "of the worker", PLACE(has_stats), 0, 0, NULL},
 };
 
+static const gy_option simulate_options[] = {
+    {&gy_option_data, GY_OPTION_PATHS, "one libsvm file of two labels", PLACE(data), 0, 0,
+     NULL},
+    {&gy_option_workers, GY_OPTION_INTEGER, "of the training; default: 16", PLACE(workers), 1,
+     4096, NULL},
+    {&gy_option_sync, GY_OPTION_TEXT, "default: bsp,ssp:1,ssp:4,ssp:16,asp,backup:1,backup:2",
+     PLACE(sync), 0, 0, NULL},
+    {&gy_option_batch, GY_OPTION_INTEGER, "default: 256", PLACE(batch), 1, 1 << 20, NULL},
+    {&gy_option_learning_rate, GY_OPTION_REAL, "default: 0.5", PLACE(rate), 1e-12, 1e6, NULL},
+    {&gy_option_seed, GY_OPTION_INTEGER, "default: 1", PLACE(seed), 0, 1 << 30, NULL},
+    {&gy_option_csv, GY_OPTION_FLAG, NULL, PLACE(is_csv), 0, 0, NULL},
+};
+
 static const gy_command verbs[] = {
     {.name = "ps serve",
      .operands = "",
@@ -192,18 +236,33 @@ static const gy_command verbs[] = {
      .option_count = COUNT(bench_options),
      .settings = &settings,
      .run = run_bench},
+    {.name = "ps simulate",
+     .operands = "MODEL",
+     .operands_least = 1,
+     .operands_most = 1,
+     .description =
+         "Trains MODEL, which is logistic, by workers and a server in virtual time, with real\n"
+         "gradients: the time to a target loss for each rule of consistency, with workers "
+         "that\n"
+         "are even, one that is slow, steps that are slow, rows that are skewed; then what\n"
+         "codecs save. A seed gives the same table on every machine.",
+     .options = simulate_options,
+     .option_count = COUNT(simulate_options),
+     .settings = &settings,
+     .run = run_simulate},
 };
 
 const gy_command gy_command_ps = {
     .name = "ps",
-    .summary = "parameter servers: serve, show and measure tables",
+    .summary = "parameter servers: serve, show, measure and simulate tables",
     .operands = "VERB [OPTION...]",
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
     .description = "serve  run a parameter server\n"
                    "show   print the tables of servers\n"
-                   "bench  measure pushes and pulls beside plain sockets",
+                   "bench  measure pushes and pulls beside plain sockets\n"
+                   "simulate  compare rules of consistency in virtual time",
     .verbs = verbs,
     .verb_count = COUNT(verbs),
 };

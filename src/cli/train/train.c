@@ -62,8 +62,8 @@ static const gy_option options[] = {
     {&gy_option_mesh, GY_OPTION_TEXT,
      "data cuts rows, model everything else, auto what is best; default: all ranks along data",
      PLACE(mesh), 0, 0, NULL},
-    {&gy_option_workers, GY_OPTION_INTEGER, "default: cores / ranks", PLACE(workers), 1, 1024,
-     NULL},
+    {&gy_option_workers, GY_OPTION_INTEGER, "threads of a rank; default: cores / ranks",
+     PLACE(workers), 1, 1024, NULL},
     {&gy_option_epochs, GY_OPTION_INTEGER, "default: language 5, digits 10", PLACE(epochs), 1,
      MAX_EPOCHS, NULL},
     {&gy_option_steps, GY_OPTION_INTEGER, "default: gpt 2000", PLACE(steps), 1, INT_MAX, NULL},
@@ -684,10 +684,10 @@ static int find_servers(train_job *job, int rank, int ranks)
 {
     const char *started = getenv("GYRE_SERVERS");
     gy_train_servers *servers = &job->servers;
-    *servers =
-        GY_OPTIONS(gy_train_servers, .servers = job->update.addresses, .is_plaintext = true,
-                   .worker = (uint32_t)rank, .workers = (uint32_t)ranks,
-                   .sync = job->update.sync, .fetch = job->update.fetch);
+    *servers = GY_OPTIONS(gy_train_servers, .servers = job->update.addresses,
+                          .is_plaintext = true, .worker = (uint32_t)rank,
+                          .workers = (uint32_t)ranks, .sync = job->update.sync,
+                          .fetch = job->update.fetch, .codec = job->update.codec);
     if (job->update.name[0] != '\0') {
         servers->name = job->update.name;
     }

@@ -67,8 +67,13 @@ static int read_pair(const char *key, const char *value, gy_cli_update *update)
                    ? GY_EXIT_OK
                    : refuse(key, value, "bsp, asp, ssp:N, backup:N or weighted");
     }
+    if (strcmp(key, "codec") == 0) {
+        return gy_codec_read(value, &update->codec) == GY_OK
+                   ? GY_EXIT_OK
+                   : refuse(key, value, "none, bf16, int8 or topk:SHARE");
+    }
     return gy_cli_report_usage("gyre train: --update: no setting '%s': expected k, at, sync, "
-                               "fetch or name",
+                               "fetch, codec or name",
                                key);
 }
 

@@ -21,6 +21,7 @@ typedef struct gy_cli_update {
     char name[64]; /* of the training at the servers; "": the model's */
     gy_ps_sync sync;
     int fetch;
+    gy_codec codec;
 } gy_cli_update;
 
 /** "allreduce" or "ps:KEY=VALUE,...". Reports what is wrong; returns the exit status. */
