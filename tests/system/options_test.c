@@ -472,7 +472,7 @@ static const struct {
     {"ps", "data",
      "v && grep -q '^asp ' said && ! v --data rows && "
      "! gyre ps simulate logistic --data none.libsvm && ! gyre ps simulate lenet --data rows"},
-    {"ps", "workers", "v --workers 2 && cp said two && v --workers 4 && ! cmp -s said two"},
+    {"ps", "workers", "v --workers 3 && cp said three && v --workers 4 && ! cmp -s said three"},
     {"ps", "sync",
      "v --sync bsp,backup:1 && grep -q '^backup:1 ' said && ! grep -q '^asp' said && "
      "! v --sync ssq && grep -q 'is no rule of consistency' said && "
@@ -654,7 +654,7 @@ GY_TEST(every_option_of_help_has_a_line)
               "for v in list drain; do gyre cluster $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/cluster \\2/p\"; done | sort "
               "-u; "
-              "for v in serve show bench; do gyre ps $v --help | "
+              "for v in serve show bench simulate; do gyre ps $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/ps \\2/p\"; done | sort -u; "
               "for v in ls cat cp; do gyre store $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/store \\2/p\"; done; "
