@@ -14,7 +14,7 @@ set(GYRE_ONE_THREAD
     doctor_diagnose_test
     flow_dag_test flow_fault_test flow_fetch_test flow_refine_test flow_lower_test flow_memo_test
     flow_override_test flow_progress_test flow_section_test flow_start_test flow_vertex_test
-    frame_arrow_test frame_frame_test frame_read_test
+    frame_arrow_test frame_frame_test frame_read_test frame_write_test
     graph_fuse_test graph_passes_test
     launch_launch_test
     mapreduce_coded_test mapreduce_entries_test mapreduce_fields_test mapreduce_gather_test mapreduce_hot_test

@@ -293,15 +293,20 @@ static gy_status guess_types(gy_csv *csv)
 
 /* ---- opening ---- */
 
-static gy_status check_options(const gy_csv_options *options)
+gy_status gy_csv_check_delimiter(char c)
 {
-    const char c = options->delimiter;
     if (c == '"' || c == '\n' || c == '\r' || (signed char)c < 0) {
         return gy_fail(GY_ARG,
                        "delimiter 0x%02x: expected a byte of ASCII that is neither a quote "
                        "nor a line end",
                        (unsigned)(unsigned char)c);
     }
+    return GY_OK;
+}
+
+static gy_status check_options(const gy_csv_options *options)
+{
+    GY_TRY(gy_csv_check_delimiter(options->delimiter));
     const size_t cut = options->cut_bytes;
     if (cut != 0 &&
         (cut < CUT_BYTES_MIN || cut > (size_t)GY_CSV_ROW_BYTES_MAX || (cut & (cut - 1)) != 0)) {

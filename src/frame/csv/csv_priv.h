@@ -61,6 +61,9 @@ void gy_csv_look(gy_way way, gy_text_view text, char next, gy_csv_cut *cut);
 /** Line ends in a text: LF, and CR that no LF follows. */
 uint64_t gy_csv_count_lines(gy_text_view text, char next);
 
+/** GY_ARG: not ASCII, a quote or a line end. */
+GY_MUST_CHECK gy_status gy_csv_check_delimiter(char c);
+
 /* ---- bytes (bytes.c) ---- */
 
 /** A file, object or memory. */
