@@ -152,7 +152,7 @@ static gy_status write_names(gy_csv *csv, const first_row *first, bool has_heade
     gy_text scratch = {.data = NULL};
     const gy_csv_block row = {.text = csv->window.data + first->at,
                               .size_bytes = csv->window.size_bytes - first->at,
-                              .edges = first->edges + 1,
+                              .edges = first->edges != NULL ? first->edges + 1 : NULL,
                               .rows = 1,
                               .columns = first->fields};
     gy_status status = GY_OK;
