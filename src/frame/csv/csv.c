@@ -149,10 +149,14 @@ static gy_status find_first_row(gy_csv *csv, first_row *first)
 static gy_status write_names(gy_csv *csv, const first_row *first, bool has_header,
                              gy_text *names)
 {
+    if (first->fields == 0) {
+        return GY_OK;
+    }
+    GY_ASSERT(first->edges != NULL);
     gy_text scratch = {.data = NULL};
     const gy_csv_block row = {.text = csv->window.data + first->at,
                               .size_bytes = csv->window.size_bytes - first->at,
-                              .edges = first->edges != NULL ? first->edges + 1 : NULL,
+                              .edges = first->edges + 1,
                               .rows = 1,
                               .columns = first->fields};
     gy_status status = GY_OK;
@@ -358,8 +362,11 @@ static gy_status open_csv(gy_csv *csv, const gy_csv_options *options)
         options->sample_bytes != 0 ? options->sample_bytes : (size_t)SAMPLE_BYTES;
     csv->rows = (gy_csv_rows){.bytes = &csv->bytes,
                               .way = gy_way_best(),
-                              .delimiter = options->delimiter != 0 ? options->delimiter : ',',
+                              .delimiter = ',',
                               .row_bytes_max = GY_CSV_ROW_BYTES_MAX};
+    if (options->delimiter != 0) {
+        csv->rows.delimiter = options->delimiter;
+    }
     gy_status status = read_header(csv, options, &first);
     gy_free(first.edges);
     status = status == GY_OK ? choose_columns(csv, options) : status;

@@ -116,11 +116,12 @@ static masks cut_masks(masks here, uint64_t own)
 
 #define TAKE_FINDING(here, extent) take_block(&at, (here), (extent), (uint32_t)i)
 #define FIND_WITH(masks_of)                                                                    \
-    finding at = {.separated = 1, .out = edges, .wrong = SIZE_MAX};                            \
+    uint32_t *const begin = edges;                                                             \
+    finding at = {.separated = 1, .out = begin, .wrong = SIZE_MAX};                            \
     EACH_BLOCK(masks_of, TAKE_FINDING)                                                         \
     *marks = (gy_csv_marks)                                                                    \
     {                                                                                          \
-        .edges = (size_t)(at.out - edges), .row_ends = at.row_ends, .wrong = at.wrong,         \
+        .edges = (size_t)(at.out - begin), .row_ends = at.row_ends, .wrong = at.wrong,         \
         .is_inside = at.inside != 0, .has_quotes = at.quotes != 0,                             \
         .has_others = at.others != 0                                                           \
     }

@@ -221,20 +221,27 @@ static gy_status fail_quote(const row_visit *visit, const gy_text_view *text, si
                        : "bytes behind a closing quote");
 }
 
+/* The byte behind a text, as gy_csv_find wants it. */
+static char byte_behind(const gy_csv_window *window, const gy_text_view *text, bool is_last)
+{
+    const char *at = text->data + text->size_bytes;
+    if (at < window->data + window->size_bytes) {
+        return *at;
+    }
+    if (is_last) {
+        return '\0';
+    }
+    return '\n'; /* not known: a CR at the end ends nothing */
+}
+
 /* Take the rows of a text; `*used` becomes their bytes. */
 static gy_status take_text(row_visit *visit, const gy_text_view *text, bool is_last,
                            size_t *used)
 {
     gy_csv_marks marks;
     uint32_t *const edges = visit->edges + 1;
-    const char behind = text->data[text->size_bytes];
-    const bool is_known =
-        text->data + text->size_bytes < visit->window->data + visit->window->size_bytes;
     gy_csv_find(visit->rows->way, visit->rows->delimiter, *text,
-                is_known  ? behind
-                : is_last ? '\0'
-                          : '\n',
-                edges, &marks);
+                byte_behind(visit->window, text, is_last), edges, &marks);
     size_t counts[2] = {marks.edges, marks.row_ends};
     if (is_last && !marks.is_inside && text->size_bytes > 0 &&
         (counts[0] == 0 || edges[counts[0] - 1] + 1 < text->size_bytes ||

@@ -109,7 +109,9 @@ static void add_header(const gy_schema *schema, char delimiter, outflow *out)
 static gy_status take_options(const gy_csv_write_options *options, gy_csv_write_options *known)
 {
     GY_TRY(gy_options_take(gy_csv_write_options, known, options));
-    known->delimiter = known->delimiter != 0 ? known->delimiter : ',';
+    if (known->delimiter == 0) {
+        known->delimiter = ',';
+    }
     return gy_csv_check_delimiter(known->delimiter);
 }
 
