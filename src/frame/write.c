@@ -67,9 +67,10 @@ static size_t write_date(int32_t days, char *out)
     const int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
     const int64_t shifted = (5 * of_year + 2) / 153;
     const int64_t month = shifted < 10 ? shifted + 3 : shifted - 9;
-    return gy_print(out, GY_FRAME_VALUE_BYTES, "%04lld-%02lld-%02lld",
-                    (long long)(year + era * 400 + (month <= 2)), (long long)month,
-                    (long long)(of_year - (153 * shifted + 2) / 5 + 1));
+    const int64_t shown = year + era * 400 + (month <= 2);
+    const int64_t day = of_year - (153 * shifted + 2) / 5 + 1;
+    return gy_print(out, GY_FRAME_VALUE_BYTES, "%04lld-%02lld-%02lld", (long long)shown,
+                    (long long)month, (long long)day);
 }
 
 static size_t write_timestamp(int64_t micros, char *out)
