@@ -119,6 +119,15 @@ static const script_case functions[] = {
      "2\n-4.0\n"},
 };
 
+/* Both sides of & and | are computed, as in SystemDS and in R: no operator decides what runs.
+ */
+static const script_case both_sides[] = {
+    {"f = function(boolean x) return (boolean y) { print(\"f\" + x); y = x }\n"
+     "a = f(FALSE) & f(TRUE); b = f(TRUE) | f(FALSE); print(a); print(b)\n"
+     "if (f(TRUE) | f(TRUE)) print(\"in\")",
+     "fFALSE\nfTRUE\nfTRUE\nfFALSE\nFALSE\nTRUE\nfTRUE\nfTRUE\nin\n"},
+};
+
 static const script_case values[] = {
     {"l = list(a=1, b=\"q\"); print(l); print(as.scalar(l[\"b\"])); print(as.scalar(l[1]) + 1)",
      "List (a=1, b=q)\nq\n2\n"},
@@ -148,6 +157,12 @@ static void test_functions(void **state)
 {
     (void)state;
     expect_all(functions, GY_COUNT(functions));
+}
+
+static void test_both_sides(void **state)
+{
+    (void)state;
+    expect_all(both_sides, GY_COUNT(both_sides));
 }
 
 static void test_values(void **state)
@@ -257,7 +272,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_scalars),
         cmocka_unit_test(test_flow),      cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_both_sides),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
