@@ -102,6 +102,14 @@ static const struct {
      "print(toString(read(\"n.idx\"), "
      "decimal=0))",
      "1 2 3\n4 5 6\n\n"},
+    {"write(matrix(\"0 2 1 4 0 -1\", 2, 3), \"l\", format=\"libsvm\"); X = read(\"l\", "
+     "cols=4); "
+     "print(toString(X, decimal=0))",
+     "0 2 0 1\n4 0 0 -1\n\n"},
+    {"write(matrix(\"0 2 1 4 0 -1\", 2, 3), \"l\", format=\"libsvm\"); "
+     "print(toString(read(\"l\"), decimal=0))",
+     "0 2 1\n4 0 -1\n\n"},
+    {"write(matrix(0, 2, 0), \"l\", format=\"libsvm\")", "!without columns has no labels"},
     {"X = read(\"n.npy\", cols=2)", "!n.npy has 3 columns, expected 2"},
     /* types that are said are those that are there */
     {"write(matrix(1, 1, 1), \"t\", data_type=\"matrix\", value_type=\"double\"); "

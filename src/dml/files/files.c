@@ -117,6 +117,8 @@ static gy_status parse_matrix(gy_dml_bytes bytes, const gy_dml_meta *meta,
     switch ((int)format) {
     case GY_DML_FILE_TEXT:
         return gy_dml_cells_parse(bytes, meta, matrix);
+    case GY_DML_FILE_LIBSVM:
+        return gy_dml_libsvm_parse(bytes, meta, matrix);
     case GY_DML_FILE_NPY:
         return gy_dml_npy_parse(bytes, matrix);
     case GY_DML_FILE_IDX:
@@ -411,6 +413,8 @@ static gy_status write_matrix(gy_writer *writer, const gy_dml_meta *about,
     switch ((int)about->format) {
     case GY_DML_FILE_BINARY:
         return gy_dml_blocks_write_matrix(writer, about, matrix);
+    case GY_DML_FILE_LIBSVM:
+        return gy_dml_libsvm_write(writer, matrix);
     case GY_DML_FILE_NPY:
         return gy_dml_npy_write(writer, matrix);
     case GY_DML_FILE_IDX:

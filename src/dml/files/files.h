@@ -12,6 +12,7 @@ typedef enum gy_dml_file_format {
     GY_DML_FILE_TEXT, /* "row column value", a line a cell that is not 0 */
     GY_DML_FILE_CSV,
     GY_DML_FILE_MARKET, /* MatrixMarket: coordinate or array, general or symmetric */
+    GY_DML_FILE_LIBSVM, /* the label is the last column */
     GY_DML_FILE_BINARY, /* Gyre's blocks */
     GY_DML_FILE_NPY,
     GY_DML_FILE_IDX,

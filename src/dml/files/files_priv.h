@@ -40,6 +40,10 @@ GY_MUST_CHECK gy_status gy_dml_cells_parse_frame(gy_dml_bytes bytes, const gy_dm
                                                  gy_dml_frame **frame);
 GY_MUST_CHECK gy_status gy_dml_market_parse(gy_dml_bytes bytes, gy_dml_matrix **matrix);
 
+/** libsvm: the features, and the label as the last column. */
+GY_MUST_CHECK gy_status gy_dml_libsvm_parse(gy_dml_bytes bytes, const gy_dml_meta *meta,
+                                            gy_dml_matrix **matrix);
+GY_MUST_CHECK gy_status gy_dml_libsvm_write(gy_writer *writer, const gy_dml_matrix *matrix);
 /** NPY and IDX; more than two dimensions lie side by side behind the first. */
 GY_MUST_CHECK gy_status gy_dml_npy_parse(gy_dml_bytes bytes, gy_dml_matrix **matrix);
 GY_MUST_CHECK gy_status gy_dml_npy_write(gy_writer *writer, const gy_dml_matrix *matrix);

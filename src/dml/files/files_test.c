@@ -41,6 +41,10 @@ static const struct {
      "!a cell in row 3, column 1 of 2x2"},
     {"%%MatrixMarket matrix coordinate complex general\n", GY_DML_FILE_MARKET,
      "!matrix of real numbers"},
+    {"1 2:3 4:-1.5e2\n-1 1:0.5\n", GY_DML_FILE_LIBSVM, "0 3 0 -150 1;0.5 0 0 0 -1;"},
+    {"1 2:3 1:4\n", GY_DML_FILE_LIBSVM, "!f:1:7: '1': expected indices that ascend"},
+    {"1 2:3\n2 1:x\n", GY_DML_FILE_LIBSVM, "!f:2:5: 'x': expected a finite number"},
+    {"1 9999999999999:3\n", GY_DML_FILE_LIBSVM, "!feature 9999999999999 is beyond 2^40"},
     {"1 1 4\n", GY_DML_FILE_UNKNOWN, "4;"},
     {"1,1,4\n", GY_DML_FILE_UNKNOWN, "1 1 4;"},
     {"%%MatrixMarket matrix array real general\n1 1\n4\n", GY_DML_FILE_UNKNOWN, "4;"},
@@ -248,9 +252,9 @@ static void put(const char *name, const char *data)
 
 static void test_written_is_read(void **state)
 {
-    static const gy_dml_file_format formats[] = {GY_DML_FILE_TEXT,   GY_DML_FILE_CSV,
-                                                 GY_DML_FILE_MARKET, GY_DML_FILE_BINARY,
-                                                 GY_DML_FILE_NPY,    GY_DML_FILE_IDX};
+    static const gy_dml_file_format formats[] = {
+        GY_DML_FILE_TEXT, GY_DML_FILE_CSV, GY_DML_FILE_MARKET, GY_DML_FILE_BINARY,
+        GY_DML_FILE_NPY,  GY_DML_FILE_IDX, GY_DML_FILE_LIBSVM};
     char path[128];
     gy_random random = {.key = gy_test_seed()};
     gy_dml_matrix *matrix = NULL;

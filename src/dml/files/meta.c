@@ -15,7 +15,8 @@ static const struct {
     {"text", GY_DML_FILE_TEXT},     {"csv", GY_DML_FILE_CSV},
     {"mm", GY_DML_FILE_MARKET},     {"matrixmarket", GY_DML_FILE_MARKET},
     {"textcell", GY_DML_FILE_TEXT}, {"binary", GY_DML_FILE_BINARY},
-    {"npy", GY_DML_FILE_NPY},       {"idx", GY_DML_FILE_IDX},
+    {"libsvm", GY_DML_FILE_LIBSVM}, {"npy", GY_DML_FILE_NPY},
+    {"idx", GY_DML_FILE_IDX},
 };
 
 bool gy_dml_format_parse(const char *name, gy_dml_file_format *format)
@@ -41,7 +42,7 @@ const char *gy_dml_format_name(gy_dml_file_format format)
 
 const char *gy_dml_format_names(void)
 {
-    return "text, csv, mm, binary, npy, idx";
+    return "text, csv, mm, libsvm, binary, npy, idx";
 }
 
 void gy_dml_meta_fini(gy_dml_meta *meta)

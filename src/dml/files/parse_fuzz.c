@@ -47,7 +47,8 @@ static void check_frame(gy_dml_frame *frame)
     gy_text_free(&text);
 }
 
-/* Sizes of a MatrixMarket file may be anything: those above 999 are not made here. */
+/* Sizes of MatrixMarket and indices of libsvm files may be anything: those above 999 are not
+ * made here. */
 static bool has_large_number(const char *text, size_t size)
 {
     int digits = 0;
