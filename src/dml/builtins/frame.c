@@ -37,6 +37,7 @@ gy_status gy_dml_run_colnames(gy_dml_call *call)
     const gy_dml_frame *frame = NULL;
     gy_dml_frame *out = NULL;
     GY_TRY(arg_frame(call, 0, &frame));
+    GY_ASSERT(frame != NULL);
     GY_TRY(gy_dml_frame_new(1, frame->columns, NULL, &out));
     gy_status status = give_frame(call, GY_OK, out);
     for (int64_t j = 0; j < frame->columns && status == GY_OK; j++) {
@@ -72,6 +73,7 @@ static gy_status types_of(const gy_dml_call *call, const gy_dml_frame *frame,
 {
     const gy_dml_frame *schema = NULL;
     GY_TRY(arg_frame(call, 1, &schema));
+    GY_ASSERT(schema != NULL && frame != NULL);
     if (schema->columns != frame->columns) {
         return gy_fail(GY_SHAPE, "%s: the schema has %lld columns, the frame %lld",
                        call->builtin->name, (long long)schema->columns,
@@ -208,6 +210,7 @@ gy_status gy_dml_run_drop_invalid(gy_dml_call *call)
         return drop_by_length(call, out);
     }
     GY_TRY(types_of(call, frame, &types));
+    GY_ASSERT(types != NULL);
     for (int64_t j = 0; j < out->columns && status == GY_OK; j++) {
         status = drop_types(out, j, types[j]);
     }
@@ -242,6 +245,7 @@ static gy_status take_schema(const gy_dml_call *call, int64_t columns,
 
 static gy_status fill_frame(gy_dml_frame *frame, const gy_dml_value *items, int64_t count)
 {
+    GY_ASSERT(frame != NULL);
     for (int64_t i = 0; i < frame->rows; i++) {
         for (int64_t j = 0; j < frame->columns; j++) {
             const int64_t at = count == 1                ? 0

@@ -106,6 +106,7 @@ static gy_status make_frame(blocks *of)
                            ? gy_dml_frame_open(of->head.rows, of->head.columns, &of->frame)
                            : gy_fail(GY_FORMAT, "%s: its description is too short", of->path);
     for (int64_t j = 0; j < of->head.columns && status == GY_OK; j++) {
+        GY_ASSERT(of->frame != NULL);
         gy_dml_column_type type = GY_DML_COLUMN_STRING;
         if (!take_text(&of->at, end, &text, &size) || size == UINT32_MAX ||
             !gy_dml_column_type_parse(text, size, &type)) {

@@ -138,6 +138,7 @@ static gy_status take_header(gy_dml_bytes bytes, npy *of, size_t *begin)
 /* Rows and columns, and that the bytes are as many as they say. */
 static gy_status check_size(const npy *of, size_t left, int64_t *rows, int64_t *columns)
 {
+    GY_ASSERT(of->item_bytes >= 1 && of->item_bytes <= 8);
     *rows = of->rank > 0 ? of->sizes[0] : 1;
     *columns = 1;
     bool is_over = false;
@@ -162,6 +163,7 @@ static gy_status check_size(const npy *of, size_t left, int64_t *rows, int64_t *
 static double element(const npy *of, const unsigned char *at)
 {
     unsigned char item[8];
+    GY_ASSERT(of->item_bytes >= 1 && of->item_bytes <= 8);
     for (size_t i = 0; i < of->item_bytes; i++) {
         item[i] = at[of->is_swapped ? of->item_bytes - 1 - i : i];
     }

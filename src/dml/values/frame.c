@@ -30,6 +30,7 @@ gy_status gy_dml_frame_new(int64_t rows, int64_t columns, const gy_dml_column_ty
 {
     gy_dml_frame *made = NULL;
     GY_TRY(gy_dml_frame_open(rows, columns, &made));
+    GY_ASSERT(made != NULL);
     for (int64_t j = 0; j < columns; j++) {
         const gy_status status = gy_dml_column_new(
             types != NULL ? types[j] : GY_DML_COLUMN_STRING, rows, &made->items[j]);
@@ -73,6 +74,7 @@ gy_status gy_dml_frame_copy(const gy_dml_frame *from, gy_dml_frame **frame)
 {
     gy_dml_frame *made = NULL;
     GY_TRY(gy_dml_frame_open(from->rows, from->columns, &made));
+    GY_ASSERT(made != NULL);
     for (int64_t j = 0; j < from->columns; j++) {
         made->items[j] = gy_dml_column_hold(from->items[j]);
     }
@@ -131,7 +133,7 @@ void gy_dml_frame_add_name(gy_text *text, const gy_dml_frame *frame, int64_t j)
 
 gy_status gy_dml_frame_copy_names(gy_dml_frame *to, const gy_dml_frame *from, int64_t begin)
 {
-    GY_ASSERT(begin >= 0 && begin + to->columns <= from->columns);
+    GY_ASSERT(to != NULL && begin >= 0 && begin + to->columns <= from->columns);
     for (int64_t j = 0; from->names != NULL && j < to->columns; j++) {
         const gy_dml_text *name = from->names[begin + j];
         if (name != NULL) {
