@@ -118,7 +118,7 @@ def main():
         print("%-30s" % name, *("%s %s" % (who, row[who + "_s"] or "-") for who in ("gyre", "R", "SystemDS")), agree, flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        empty = {"gyre": [given.gyre, "script", "-s", ""], "R": ["Rscript", "--vanilla", "-e", ""]}
+        empty = {"gyre": [given.gyre, "script", "-s", ""], "R": ["Rscript", "--vanilla", "-e", "invisible(1)"]}
         if java:
             empty["SystemDS"] = [*java, "-s", "x = 1"]
         measure("an empty script", empty, False, True)

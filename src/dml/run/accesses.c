@@ -295,22 +295,30 @@ gy_dml_first gy_dml_first_use(const char *name, const gy_dml_node *statements)
     return GY_DML_UNTOUCHED;
 }
 
-int gy_dml_count_writes(const char *name, const gy_dml_node *node, const gy_dml_node **value)
+/* How often an assignment writes the name: several targets may be the same. */
+static int count_targets(const char *name, const gy_dml_node *node, const gy_dml_node **value)
+{
+    const bool is_many = node->a->kind == GY_DML_SEVERAL;
+    int count = 0;
+    for (const gy_dml_node *one = is_many ? node->a->a : node->a; one != NULL;
+         one = is_many ? one->next : NULL) {
+        if (strcmp(one->text, name) == 0) {
+            const bool is_plain =
+                one->kind == GY_DML_NAME && node->kind == GY_DML_SET && !is_many;
+            *value = is_plain ? node->b : NULL;
+            count++;
+        }
+    }
+    return count;
+}
+
+int gy_dml_count_writes(const char *name, const gy_dml_node *statements,
+                        const gy_dml_node **value)
 {
     int count = 0;
-    for (; node != NULL; node = node->next) {
+    for (const gy_dml_node *node = statements; node != NULL; node = node->next) {
         if (node->kind == GY_DML_SET || node->kind == GY_DML_ADD) {
-            const bool is_many = node->a->kind == GY_DML_SEVERAL;
-            for (const gy_dml_node *one = is_many ? node->a->a : node->a; one != NULL;
-                 one = is_many ? one->next : NULL) {
-                const bool is_it = strcmp(one->text, name) == 0;
-                count += is_it;
-                if (is_it) {
-                    *value = one->kind == GY_DML_NAME && node->kind == GY_DML_SET && !is_many
-                                 ? node->b
-                                 : NULL;
-                }
-            }
+            count += count_targets(name, node, value);
         } else if (node->kind == GY_DML_IF || node->kind == GY_DML_WHILE) {
             count += gy_dml_count_writes(name, node->b, value);
             count += gy_dml_count_writes(name, node->c, value);
@@ -336,10 +344,10 @@ static bool is_unchecked(const gy_dml_node *parfor)
     return false;
 }
 
-bool gy_dml_writes_unchecked(const char *name, const gy_dml_node *node)
+bool gy_dml_writes_unchecked(const char *name, const gy_dml_node *statements)
 {
     const gy_dml_node *value = NULL;
-    for (; node != NULL; node = node->next) {
+    for (const gy_dml_node *node = statements; node != NULL; node = node->next) {
         const bool is_loop = node->kind == GY_DML_FOR || node->kind == GY_DML_PARFOR;
         if (node->kind == GY_DML_PARFOR && is_unchecked(node) &&
             gy_dml_count_writes(name, node->d, &value) > 0) {

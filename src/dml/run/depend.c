@@ -15,7 +15,7 @@
 enum { TERMS = 12, NESTED = 12, CHAIN = 5, INVARIANT = 1 << 20 };
 enum { DEPTH_MAX = 60, STEPS_MAX = 4000 };
 
-static const double FAR = 0x1p30; /* where an end is not known */
+static const double far_away = 0x1p30; /* where an end is not known */
 
 typedef enum form_kind {
     LINEAR, /* perhaps with variables that the loop does not change */
@@ -343,10 +343,10 @@ static form build(builder *in, const gy_dml_node *node, int block, int side)
 /* Whole numbers only: others are cut, and no longer linear. */
 static form whole(form of)
 {
-    bool is_whole = rint(of.constant) == of.constant && fabs(of.constant) < FAR;
+    bool is_whole = rint(of.constant) == of.constant && fabs(of.constant) < far_away;
     for (int i = 0; i < of.count; i++) {
         is_whole = is_whole && rint(of.terms[i].factor) == of.terms[i].factor &&
-                   fabs(of.terms[i].factor) < FAR;
+                   fabs(of.terms[i].factor) < far_away;
     }
     return of.kind == LINEAR && !is_whole ? of_kind(OTHER) : of;
 }
@@ -391,7 +391,7 @@ static iterations space_of(const gy_dml_known *known)
     /* in the parfor's own block its variable is a symbol, which its ends do not have */
     const form first = build_at(known, loop->a, 0, 0), end = build_at(known, loop->b, 0, 0);
     const form step = loop->c != NULL ? build_at(known, loop->c, 0, 0) : of_constant(1);
-    iterations of = {.first = 0, .step = 1, .count = FAR, .is_whole = true};
+    iterations of = {.first = 0, .step = 1, .count = far_away, .is_whole = true};
     of.has_first = is_constant(&first);
     of.has_step = is_constant(&step) && step.constant != 0;
     if (of.has_step) {
@@ -456,8 +456,8 @@ static void place_loops(const chain *of, double own, unsigned ends, double *valu
         const bool is_end = (ends >> (i - 1) & 1) != 0;
         values[of->loops[i]] = of->is_known[i]
                                    ? value_at(is_end ? &of->end[i] : &of->from[i], values)
-                               : is_end ? FAR
-                                        : -FAR;
+                               : is_end ? far_away
+                                        : -far_away;
     }
 }
 

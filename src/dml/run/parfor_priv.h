@@ -52,7 +52,7 @@ typedef enum gy_dml_first {
 
 gy_dml_first gy_dml_first_use(const char *name, const gy_dml_node *statements);
 /** Whether an expression has the name. */
-bool gy_dml_uses(const char *name, const gy_dml_node *expression);
+bool gy_dml_uses(const char *name, const gy_dml_node *node);
 /** How often statements assign the name; *value is what the last such `=` assigns, or NULL. */
 int gy_dml_count_writes(const char *name, const gy_dml_node *statements,
                         const gy_dml_node **value);

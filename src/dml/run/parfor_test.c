@@ -182,12 +182,48 @@ static void test_failures(void **state)
     }
 }
 
+/* Each allocation fails once: the script ends in GY_NOMEM and leaves nothing behind. */
+static void test_no_memory(void **state)
+{
+    static const char text[] =
+        "f = function(double x) return (double y) { y = x * 2 }\n"
+        "A = matrix(0, 4, 2); s = matrix(0, 1, 2); L = list(1, 2, 3, 4); M = matrix(1, 2, 2)\n"
+        "parfor (i in 1:4, par=1) { A[i, ] = matrix(f(i), 1, 2); s += A[i, ]; L[i] = \"a\" + "
+        "i\n"
+        "  parfor (j in 1:2, par=1) s += eval(\"f\", j); print(i) }\n"
+        "parfor (i in 1:4, check=0, par=1) { M = M + i }; print(sum(A) + sum(s) + sum(M))";
+    const int64_t live = gy_alloc_live();
+    long failures = 0, successes = 0;
+    (void)state;
+    for (long n = 1; successes < 20; n++) {
+        gy_dml_script *script = NULL;
+        gy_text printed = {.data = NULL};
+        gy_alloc_fail_after(n);
+        const gy_status status = run(text, &script, &printed);
+        gy_alloc_fail_after(0);
+        const bool has_report = script == NULL || gy_dml_script_report(script)[0] != '\0';
+        gy_dml_script_close(script);
+        gy_text_free(&printed);
+        if (gy_alloc_live() != live) {
+            fail_msg("allocation %ld fails: %lld stay behind", n,
+                     (long long)(gy_alloc_live() - live));
+        }
+        if (status != GY_OK && !has_report) {
+            fail_msg("allocation %ld fails: no report", n);
+        }
+        failures += status != GY_OK;
+        successes = status != GY_OK ? 0 : successes + 1;
+    }
+    assert_in_range(failures, 100, 4000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
