@@ -127,6 +127,8 @@ static gy_status refuse_pair(const gy_dml_source *source, const gy_dml_access *w
 {
     int line = 0, column = 0;
     gy_text here = {.data = NULL}, there = {.data = NULL};
+    GY_ASSERT(write != NULL);
+    GY_ASSERT(other != NULL);
     add_node(&here, write->node);
     add_node(&there, other->node);
     gy_dml_place(source, other->node->place, &line, &column);
@@ -148,6 +150,7 @@ static gy_status refuse_pair(const gy_dml_source *source, const gy_dml_access *w
 
 static gy_status refuse_output(const gy_dml_source *source, const gy_dml_access *write)
 {
+    GY_ASSERT(write != NULL);
     return gy_dml_refuse(source, write->node->place, GY_ARG, dependence_hint,
                          "iterations of this parfor depend on each other: each one writes %s "
                          "here, and it is read after the loop",

@@ -36,6 +36,14 @@ static bool is_same(const gy_dml_value *a, const gy_dml_value *b)
     return a->kind == GY_DML_IS_BOOLEAN ? a->truth == b->truth : a->whole == b->whole;
 }
 
+/* NaN is equal to itself by its bits, and -0 is not 0. */
+static uint64_t bits_of(double value)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
 static gy_status merge_cells(const gy_dml_matrix *before, const gy_dml_matrix *made,
                              gy_dml_value *to)
 {
@@ -43,8 +51,7 @@ static gy_status merge_cells(const gy_dml_matrix *before, const gy_dml_matrix *m
     const int64_t count = gy_dml_matrix_count(before);
     double *cells = to->matrix->data;
     for (int64_t i = 0; i < count; i++) {
-        /* by bits: NaN is equal to itself here, and -0 is not 0 */
-        if (memcmp(&before->data[i], &made->data[i], sizeof(double)) != 0) {
+        if (bits_of(before->data[i]) != bits_of(made->data[i])) {
             cells[i] = made->data[i];
         }
     }

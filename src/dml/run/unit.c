@@ -191,6 +191,7 @@ gy_status gy_dml_unit_load(gy_dml_script *script, const char *path, const char *
     }
     GY_TRY(GY_GROW("dml.units", script->units, script->unit_capacity, script->unit_count + 1));
     GY_TRY(new_unit(path, text, &script->report, unit));
+    GY_ASSERT(*unit != NULL);
     /* before it is parsed: files may source each other */
     script->units[script->unit_count++] = *unit;
     return fill_unit(script, *unit, script->unit_count == 1);
@@ -205,6 +206,7 @@ gy_status gy_dml_unit_input(gy_dml_script *script, const char *text,
     gy_print(path, sizeof(path), "input %zu", script->input_count + 1);
     GY_TRY(GY_GROW("dml.units", script->units, script->unit_capacity, script->unit_count + 1));
     GY_TRY(new_unit(path, text, &script->report, &unit));
+    GY_ASSERT(unit != NULL);
     unit->is_input = true;
     unit->source.is_input = true;
     script->units[script->unit_count++] = unit;
