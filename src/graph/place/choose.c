@@ -51,6 +51,7 @@ typedef struct solver {
     factor *factors;
     size_t factor_count, factor_capacity;
     incidence *at;    /* (count) */
+    int32_t *live;    /* (count) how many of the variable's factors are alive */
     uint8_t *states;  /* (count), of var_state */
     int32_t *kept_at; /* (count) the last round that kept it; -1: none */
     int32_t *order;   /* (count) eliminated, in order */
@@ -148,6 +149,7 @@ static gy_status add_factor(solver *s, const factor *made)
         incidence *at = &s->at[made->vars[i]];
         GY_TRY(GY_GROW("graph.place", at->list, at->capacity, (size_t)at->count + 1));
         at->list[at->count++] = (int32_t)s->factor_count;
+        s->live[made->vars[i]]++;
     }
     s->factor_count++;
     return GY_OK;
@@ -313,17 +315,23 @@ static void fill_table(const solver *s, int32_t var, const factor *made, const w
     }
 }
 
-/* Forget the factors of an open variable that are part of later tables. */
+/* Forget the factors of an open variable that are part of later tables, once they are many: a
+ * variable that all layers read loses one factor at a time. */
 static void forget_gone(solver *s, int32_t var)
 {
     GY_ASSERT(s->states[var] == OPEN);
+    GY_ASSERT(s->live[var] <= s->at[var].count);
     incidence *at = &s->at[var];
     int32_t live = 0;
+    if (at->count <= s->live[var] + s->live[var] / 8 + 8) {
+        return;
+    }
     for (int32_t i = 0; i < at->count; i++) {
         if (s->factors[at->list[i]].gone_with < 0) {
             at->list[live++] = at->list[i];
         }
     }
+    GY_ASSERT(live == s->live[var]);
     at->count = live;
 }
 
@@ -332,7 +340,7 @@ static void forget_gone(solver *s, int32_t var)
 static int64_t width_of(const solver *s, int32_t var)
 {
     GY_ASSERT(s->states[var] == OPEN);
-    const int64_t score = 4 * (int64_t)s->at[var].count;
+    const int64_t score = 4 * (int64_t)s->live[var];
     return s->round > 0 && s->kept_at[var] == s->round - 1 ? -(score / 4) : -score;
 }
 
@@ -417,7 +425,12 @@ static gy_status eliminate(solver *s, int32_t var)
     GY_TRY(status);
     for (int32_t i = 0; i < s->at[var].count; i++) {
         factor *f = &s->factors[s->at[var].list[i]];
-        f->gone_with = f->gone_with < 0 ? var : f->gone_with;
+        if (f->gone_with < 0) {
+            f->gone_with = var;
+            for (int32_t k = 0; k < f->var_count; k++) {
+                s->live[f->vars[k]]--;
+            }
+        }
     }
     s->states[var] = GONE;
     s->order[s->order_count++] = var;
@@ -495,7 +508,7 @@ static gy_status begin_round(solver *s)
     gy_index_free(&s->left);
     s->left = (gy_index){.cells = NULL};
     for (int32_t i = 0; i < of->count; i++) {
-        s->at[i].count = 0;
+        s->at[i].count = s->live[i] = 0;
         s->widths[i] = INT64_MIN;                      /* of none */
         s->states[i] = of->sizes[i] > 1 ? OPEN : KEPT; /* one value is no choice */
         s->chosen[i] = of->sizes[i] > 1 ? s->chosen[i] : 0;
@@ -634,6 +647,7 @@ static void free_solver(solver *s)
     gy_free(s->weights);
     gy_free(s->chosen);
     gy_free(s->widths);
+    gy_free(s->live);
     gy_free(s->cheap.vars);
     gy_free(s->cheap.keys);
     gy_free(s->wide.vars);
@@ -658,6 +672,7 @@ gy_status gy_choices_solve(const gy_choices *choices, int32_t *chosen, bool *is_
     s.kept_at = gy_alloc("graph.place", count * sizeof(*s.kept_at));
     s.order = gy_alloc("graph.place", count * sizeof(*s.order));
     s.weights = gy_alloc_zero("graph.place", count, sizeof(*s.weights));
+    s.live = gy_alloc_zero("graph.place", count, sizeof(*s.live));
     s.widths = gy_alloc_zero("graph.place", count, sizeof(*s.widths));
     s.chosen = gy_alloc_zero("graph.place", count, sizeof(*s.chosen));
     s.pair_tables = gy_alloc_zero(
@@ -667,7 +682,7 @@ gy_status gy_choices_solve(const gy_choices *choices, int32_t *chosen, bool *is_
         sizeof(*s.pair_tables));
     gy_status status = s.at == NULL || s.states == NULL || s.kept_at == NULL ||
                                s.order == NULL || s.weights == NULL || s.chosen == NULL ||
-                               s.pair_tables == NULL || s.widths == NULL
+                               s.pair_tables == NULL || s.widths == NULL || s.live == NULL
                            ? GY_NOMEM
                            : GY_OK;
     if (status >= 0) {
