@@ -195,9 +195,22 @@ static bool is_thread_wanted(const gy_ps *ps)
     return false;
 }
 
+static bool has_output(const gy_ps *ps)
+{
+    for (uint32_t i = 0; i < ps->part_count; i++) {
+        gy_rpc_facts facts;
+        if (gy_rpc_look(ps->rpc, ps->targets[i].peer, &facts) && facts.waiting_bytes > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void gy_ps_leave(gy_ps *ps)
 {
-    (void)turn(ps); /* send what was put */
+    if (has_output(ps)) {
+        (void)turn(ps); /* send what was put */
+    }
     if (calling == 0) {
         gy_ps_call_ended(ps); /* else it is called behind the function that is being called */
     }

@@ -6,6 +6,7 @@
 #include "ps/client_priv.h"
 
 #include <math.h>
+#include <signal.h>
 
 #include "ps_kit.h"
 
@@ -464,6 +465,93 @@ GY_TEST(a_list_that_is_not_there_is_sent_again)
     assert_int_equal(rows[MANY - 1], 7);
     gy_ps_close(ps);
     close_servers(&at);
+}
+
+/* ---- Kills ---- */
+
+/* A process of its own, before this one has threads; it tells a text first. */
+static pid_t start_process(void (*run)(const char *told, int tell), const char *told,
+                           char *said, size_t size_bytes)
+{
+    int tell[2];
+    assert_int_equal(pipe(tell), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        close(tell[0]);
+        run(told, tell[1]);
+        _exit(1);
+    }
+    close(tell[1]);
+    memset(said, 0, size_bytes);
+    assert_true(child > 0 && read(tell[0], said, size_bytes - 1) > 0);
+    close(tell[0]);
+    return child;
+}
+
+static void serve_until_killed(const char *told, int tell)
+{
+    gy_ps_server *server = NULL;
+    (void)told;
+    if (gy_ps_server_open(&(gy_ps_server_options){.is_plaintext = true}, &server) == GY_OK) {
+        const char *address = gy_ps_server_address(server);
+        (void)!write(tell, address, strlen(address));
+        (void)!gy_ps_server_run(server, -1);
+    }
+}
+
+/* Another worker, which has pushed for its clock, and never ends it. */
+static void work_until_killed(const char *told, int tell)
+{
+    gy_ps *ps = NULL;
+    gy_ps_table *table = NULL;
+    float value = 5;
+    const gy_ps_options options = {
+        .servers = told, .is_plaintext = true, .worker = 1, .workers = 2};
+    if (gy_ps_open(&options, &ps) == GY_OK &&
+        gy_ps_table_open(ps, "t", &(gy_ps_table_options){.rows = 1}, &table) == GY_OK &&
+        gy_ps_push(table, NULL, 1, &value, NULL) == GY_OK) {
+        (void)!write(tell, "1", 1);
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+static void kill_process(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* The memory that they share outlives a process that is killed; the connection does not. */
+GY_TEST(a_killed_process_is_found_out_through_shared_memory)
+{
+    enum { ROWS = 4 << 20 };
+    char address[64], joined[2];
+    float value = 1, row = 0;
+    gy_ps *ps = NULL;
+    gy_ps_table *table = NULL, *large = NULL;
+    gy_ps_request *push = NULL;
+    float *values = gy_alloc_zero("test", ROWS, sizeof(float));
+    pid_t server = start_process(serve_until_killed, NULL, address, sizeof(address));
+    pid_t worker = start_process(work_until_killed, address, joined, sizeof(joined));
+    assert_ok(gy_ps_open(
+        &(gy_ps_options){.servers = address, .is_plaintext = true, .workers = 2}, &ps));
+    assert_ok(gy_ps_table_open(ps, "t", &(gy_ps_table_options){.rows = 1}, &table));
+    assert_ok(gy_ps_push(table, NULL, 1, &value, NULL));
+    assert_ok(gy_ps_clock(table));
+    kill_process(worker);
+    assert_ok(gy_ps_pull(table, NULL, 1, &row, NULL)); /* it is not waited for */
+    assert_true(row == 1);
+    assert_ok(gy_ps_table_open(
+        ps, "large", &(gy_ps_table_options){.rows = ROWS, .sync = {GY_PS_ASP, 0}}, &large));
+    assert_ok(gy_ps_push(large, NULL, ROWS, values, &push));
+    kill_process(server); /* in the middle of it */
+    assert_status(gy_ps_wait(push, gy_deadline_after(0.5)), GY_PEER);
+    assert_non_null(strstr(gy_error_text(), "is not reached"));
+    gy_ps_close(ps);
+    gy_free(values);
 }
 
 GY_TEST_MAIN(NULL, NULL)

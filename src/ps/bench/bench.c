@@ -24,7 +24,7 @@ enum {
     SPARSE_KEYS = 100000,
     WARM = 12
 };
-enum { CHILD_SERVER, CHILD_ECHO, CHILDREN };
+enum { CHILD_SERVER, CHILD_ECHO, CHILD_ADDER, CHILDREN };
 
 typedef struct bench {
     gy_ps_bench_options options;
@@ -32,11 +32,13 @@ typedef struct bench {
     void *arg;
     gy_transport_key key; /* of the reference's TLS */
     gy_tls *tls;
+    int gate[2]; /* a byte begins the adding */
     int hold[2]; /* the children end when its writing end is closed */
     pid_t children[CHILDREN];
     char address[64];
     ps_bench_wire wire;
-    gy_ps *ps;
+    ps_bench_ring *ring;
+    gy_ps *ps, *shared;    /* over a socket; through shared memory */
     uint8_t *bytes, *more; /* (BYTES_MAX) each */
     uint64_t *keys;        /* (SPARSE_KEYS) */
     double byte_s;         /* of a stream */
@@ -92,6 +94,17 @@ static gy_status serve(const bench *at, int tell)
     return status;
 }
 
+static gy_status serve_ring(const bench *at, int tell)
+{
+    char begins = 0;
+    bool is_told = write(tell, "1", 1) > 0;
+    close(tell);
+    close(at->gate[1]);
+    /* it is awake while it adds, so it sleeps until then */
+    bool is_wanted = is_told && read(at->gate[0], &begins, 1) == 1;
+    return is_wanted ? gy_ps_bench_ring_add(at->ring, BYTES_MAX) : GY_OK;
+}
+
 /* Fork a child, and read what it tells first. */
 static gy_status start_child(bench *at, int which, void *told, size_t size_bytes)
 {
@@ -104,7 +117,9 @@ static gy_status start_child(bench *at, int which, void *told, size_t size_bytes
     if (at->children[which] == 0) {
         close(at->hold[1]);
         close(tell[0]);
-        gy_status status = which == CHILD_SERVER ? serve(at, tell[1]) : serve_echo(at, tell[1]);
+        gy_status status = which == CHILD_SERVER ? serve(at, tell[1])
+                           : which == CHILD_ECHO ? serve_echo(at, tell[1])
+                                                 : serve_ring(at, tell[1]);
         if (status < 0) {
             gy_warn("%s", gy_error_text());
         }
@@ -119,6 +134,7 @@ static gy_status start_child(bench *at, int which, void *told, size_t size_bytes
 static gy_status start(bench *at)
 {
     uint16_t port = 0;
+    char told = 0;
     if (pipe(at->hold) != 0) {
         at->hold[0] = at->hold[1] = -1;
         return gy_fail(GY_IO, "no pipe: %s", strerror(errno));
@@ -131,20 +147,35 @@ static gy_status start(bench *at)
     }
     GY_TRY(start_child(at, CHILD_ECHO, &port, sizeof(port)));
     GY_TRY(start_child(at, CHILD_SERVER, at->address, sizeof(at->address) - 1));
+    GY_TRY(gy_ps_bench_ring_make(&at->ring));
+    if (pipe(at->gate) != 0) {
+        at->gate[0] = at->gate[1] = -1;
+        return gy_fail(GY_IO, "no pipe: %s", strerror(errno));
+    }
+    GY_TRY(start_child(at, CHILD_ADDER, &told, sizeof(told)));
     GY_TRY(gy_ps_bench_connect(port, at->tls, &at->wire));
-    return gy_ps_open(&(gy_ps_options){.servers = at->address,
-                                       .key_file = at->options.key_file,
-                                       .is_plaintext = at->options.key_file == NULL},
-                      &at->ps);
+    gy_ps_options worker = {.servers = at->address,
+                            .key_file = at->options.key_file,
+                            .is_plaintext = at->options.key_file == NULL,
+                            .workers = 2};
+    GY_TRY(gy_ps_open(&worker, &at->shared));
+    worker.worker = 1;
+    worker.without_shared_memory = true;
+    return gy_ps_open(&worker, &at->ps);
 }
 
 static void stop(bench *at)
 {
     gy_ps_close(at->ps);
+    gy_ps_close(at->shared);
+    gy_ps_bench_ring_end(at->ring); /* its child ends, too */
     gy_ps_bench_close(&at->wire);
-    for (int i = 0; i < 2; i++) { /* the writing end first */
+    for (int i = 0; i < 2; i++) { /* the writing ends first */
         if (at->hold[1 - i] >= 0) {
             close(at->hold[1 - i]);
+        }
+        if (at->gate[1 - i] >= 0) {
+            close(at->gate[1 - i]);
         }
     }
     for (int i = 0; i < CHILDREN; i++) {
@@ -267,7 +298,7 @@ static gy_status report(bench *at, gy_ps_figure figure)
     return at->visit(at->arg, &figure);
 }
 
-static gy_status open_dense(bench *at, size_t size_bytes, step *of)
+static gy_status open_dense(bench *at, gy_ps *ps, size_t size_bytes, step *of)
 {
     char name[32];
     *of = (step){.at = at,
@@ -275,9 +306,8 @@ static gy_status open_dense(bench *at, size_t size_bytes, step *of)
                  .size_bytes = size_bytes,
                  .back_bytes = 1};
     snprintf(name, sizeof(name), "dense-%zu", size_bytes);
-    return gy_ps_table_open(at->ps, name,
-                            &(gy_ps_table_options){.rows = of->rows, .sync = gy_ps_asp()},
-                            &of->table);
+    return gy_ps_table_open(
+        ps, name, &(gy_ps_table_options){.rows = of->rows, .sync = gy_ps_asp()}, &of->table);
 }
 
 typedef struct way {
@@ -291,7 +321,7 @@ static gy_status measure_dense(bench *at, size_t size_bytes, bool is_echo)
     static const way ways[] = {{"push", push}, {"pull", pull}, {"push and pull", push_pull}};
     step of;
     double reference_s = 0;
-    GY_TRY(open_dense(at, size_bytes, &of));
+    GY_TRY(open_dense(at, at->ps, size_bytes, &of));
     of.back_bytes = is_echo ? size_bytes : 1;
     GY_TRY(measure(exchange, &of, &reference_s));
     for (size_t i = 0; i < GY_COUNT(ways) - !is_echo; i++) {
@@ -316,7 +346,7 @@ static gy_status measure_sparse(bench *at)
     for (uint64_t i = 0; i < SPARSE_KEYS; i++) {
         at->keys[i] = 64 + i * 7919;
     }
-    GY_TRY(open_dense(at, size, &dense));
+    GY_TRY(open_dense(at, at->ps, size, &dense));
     GY_TRY(gy_ps_table_open(at->ps, "sparse",
                             &(gy_ps_table_options){.is_sparse = true, .sync = gy_ps_asp()},
                             &sparse.table));
@@ -333,6 +363,51 @@ static gy_status measure_sparse(bench *at)
     return GY_OK;
 }
 
+static gy_status copy_and_add(step *of)
+{
+    return gy_ps_bench_ring_put(of->at->ring, of->at->bytes, of->size_bytes)
+               ? GY_OK
+               : gy_fail(GY_IO, "the process that adds has ended");
+}
+
+static gy_status measure_shared_size(bench *at, size_t size_bytes, double reference_s)
+{
+    static const way ways[] = {{"push, shared memory", push}, {"pull, shared memory", pull}};
+    step of;
+    GY_TRY(open_dense(at, at->shared, size_bytes, &of));
+    for (size_t i = 0; i < GY_COUNT(ways); i++) {
+        gy_ps_figure figure = {.name = ways[i].name,
+                               .reference = "copy, add",
+                               .size_bytes = size_bytes,
+                               .reference_s = reference_s};
+        GY_TRY(measure(ways[i].run, &of, &figure.time_s));
+        figure.faults = at->faults;
+        GY_TRY(report(at, figure));
+    }
+    return GY_OK;
+}
+
+/* Through shared memory, beside no more than copying into a ring and adding from it, which is
+ * measured first: who adds is awake all the time. */
+static gy_status measure_shared(bench *at)
+{
+    static const size_t sizes[] = {1 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+    double references_s[GY_COUNT(sizes)];
+    if (write(at->gate[1], "1", 1) != 1) {
+        return gy_fail(GY_IO, "the process that adds has ended");
+    }
+    for (size_t i = 0; i < GY_COUNT(sizes); i++) {
+        step of = {.at = at, .size_bytes = sizes[i]};
+        GY_TRY(measure(copy_and_add, &of, &references_s[i]));
+    }
+    gy_ps_bench_ring_end(at->ring);
+    at->ring = NULL;
+    for (size_t i = 0; i < GY_COUNT(sizes); i++) {
+        GY_TRY(measure_shared_size(at, sizes[i], references_s[i]));
+    }
+    return GY_OK;
+}
+
 static gy_status measure_all(bench *at)
 {
     static const size_t sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
@@ -343,14 +418,16 @@ static gy_status measure_all(bench *at)
     for (size_t i = 0; i < GY_COUNT(sizes); i++) {
         GY_TRY(measure_dense(at, sizes[i], false));
     }
-    return measure_sparse(at);
+    GY_TRY(measure_sparse(at));
+    return measure_shared(at);
 }
 
 gy_status gy_ps_bench(const gy_ps_bench_options *options,
                       gy_status (*visit)(void *arg, const gy_ps_figure *figure), void *arg,
                       gy_ps_stats *stats)
 {
-    bench at = {.visit = visit, .arg = arg, .hold = {-1, -1}, .wire = {.socket = -1}};
+    bench at = {
+        .visit = visit, .arg = arg, .hold = {-1, -1}, .gate = {-1, -1}, .wire = {.socket = -1}};
     GY_TRY(gy_options_take(gy_ps_bench_options, &at.options, options));
     at.options.duration_s = at.options.duration_s > 0 ? at.options.duration_s : 0.3;
     at.bytes = gy_alloc_zero("ps.bench", 1, BYTES_MAX);
@@ -364,7 +441,7 @@ gy_status gy_ps_bench(const gy_ps_bench_options *options,
     if (status == GY_OK) {
         status = measure_all(&at);
     }
-    if (stats != NULL && at.ps != NULL) {
+    if (stats != NULL && at.ps != NULL) { /* of the sockets' */
         gy_ps_stats_read(at.ps, stats);
     }
     gy_error why;

@@ -18,4 +18,16 @@ void gy_ps_bench_close(ps_bench_wire *wire);
 bool gy_ps_bench_read(const ps_bench_wire *wire, void *data, size_t size_bytes);
 bool gy_ps_bench_write(const ps_bench_wire *wire, const void *data, size_t size_bytes);
 
+/* ---- ring.c ---- */
+
+/** A ring that two processes of one fork share: one copies into it, the other adds from it. */
+typedef struct ps_bench_ring ps_bench_ring;
+GY_MUST_CHECK gy_status gy_ps_bench_ring_make(ps_bench_ring **ring);
+/** The other process: add what comes, floats, to a vector of `size_bytes`, until the end. */
+GY_MUST_CHECK gy_status gy_ps_bench_ring_add(ps_bench_ring *ring, size_t size_bytes);
+/** Copy in, and wait until it was added. False: the end. */
+bool gy_ps_bench_ring_put(ps_bench_ring *ring, const void *data, size_t size_bytes);
+/** The end, for both; frees it here. NULL is fine. */
+void gy_ps_bench_ring_end(ps_bench_ring *ring);
+
 #endif
