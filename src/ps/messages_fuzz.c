@@ -240,7 +240,8 @@ static void next_call(input *in)
     uint32_t type = PS_OPEN + (uint32_t)method % PS_METHODS;
     size_t size = 0;
     if ((method & 128) != 0) {
-        size = GY_MIN((size_t)byte_of(in), (size_t)(in->end - in->at));
+        size = byte_of(in);
+        size = GY_MIN(size, (size_t)(in->end - in->at));
         memcpy(body, in->at, size);
         in->at += size;
     } else if (type == PS_OPEN) {
@@ -263,15 +264,16 @@ static void see(void *arg, uint64_t key, void *row, const void *gradient, uint32
                 double rate)
 {
     (void)arg;
-    (void)key;
     (void)rate;
 #ifdef GYRE_PLANTED_BUG
-    /* room for three values: the width is believed */
-    float *copy = gy_alloc("fuzz", 3 * sizeof(*copy));
-    for (uint32_t i = 0; copy != NULL && i < width; i++) {
-        ((volatile float *)copy)[i] = ((const float *)gradient)[i];
+    /* room for sixty-four: the key is believed to be one of them */
+    uint8_t *seen = gy_alloc("fuzz", 64);
+    if (seen != NULL && key < 4096) {
+        ((volatile uint8_t *)seen)[key] = 1;
     }
-    gy_free(copy);
+    gy_free(seen);
+#else
+    (void)key;
 #endif
     for (uint32_t i = 0; i < width; i++) {
         ((float *)row)[i] += ((const float *)gradient)[i];
