@@ -329,6 +329,7 @@ static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
     const ps_member *member = find_member(server, table, push->worker, push->client);
     GY_TRY(judge_size(table, push->count, row_bytes(table), size_bytes));
     GY_TRY(find_keys(table, member, list_of_push(push), push->count, &keys));
+    GY_ASSERT(keys != NULL && table != NULL);
     size_t keys_size = (size_t)push->count * sizeof(*keys);
     uint8_t *made = gy_ps_pool_take(&server->pool, keys_behind(size_bytes) + keys_size);
     if (made == NULL) {
@@ -467,6 +468,7 @@ static gy_status judge_pull(const gy_ps_server *server, const Gy__Ps__Pull *pull
                             size_t beside_bytes, ps_served **table)
 {
     GY_TRY(need_table(server, pull->table, table));
+    GY_ASSERT(*table != NULL);
     bool has_keys = gy_ps_part_table((*table)->part)->is_sparse && !pull->list_is_known;
     size_t row = row_bytes(*table);
     if (has_keys != (beside_bytes > 0) || pull->count > GY_RPC_BESIDE_MAX / row) {
@@ -490,6 +492,7 @@ static gy_status take_keys(gy_ps_server *server, ps_served *table, const Gy__Ps_
     ps_member *member = find_member(server, table, pull->worker, pull->client);
     if (name.is_known) {
         GY_TRY(find_keys(table, member, name, pull->count, &keys));
+        GY_ASSERT(keys != NULL);
         made->room = gy_ps_pool_take(&server->pool, made->count * sizeof(*keys));
         if (made->room == NULL) {
             return GY_NOMEM;

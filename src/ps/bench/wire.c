@@ -35,8 +35,8 @@ static gy_status open_tls(ps_bench_wire *wire, gy_tls *tls, bool is_caller)
             GY_TRY(status);
             break;
         }
-        struct pollfd file = {.fd = wire->socket, .events = POLLIN};
-        file.events |= (short)(gy_tcp_wire_wants_room(wire->tls) ? POLLOUT : 0);
+        bool wants_room = gy_tcp_wire_wants_room(wire->tls);
+        struct pollfd file = {.fd = wire->socket, .events = wants_room ? POLLOUT : POLLIN};
         (void)poll(&file, 1, 1000);
     }
     return set_blocking(wire->socket) ? GY_OK : failed("no flags");
