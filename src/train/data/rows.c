@@ -81,7 +81,7 @@ static const gy_dataset_ops rows_ops = {.name = "libsvm", .fill = rows_fill, .fr
 static gy_status number_classes(shared_rows *shared, const char *path, int *classes)
 {
     const gy_libsvm *rows = shared->rows;
-    double known[CLASSES_MAX];
+    double known[CLASSES_MAX] = {0};
     int count = 0;
     for (size_t i = 0; i < rows->rows; i++) {
         int at = 0;
