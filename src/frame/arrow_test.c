@@ -164,6 +164,22 @@ GY_TEST(frames_without_rows_or_columns)
     gy_frame_drop(frame);
 }
 
+GY_TEST(an_array_may_begin_behind_its_columns)
+{
+    gy_random random = {.key = 6};
+    gy_frame *frame = make_rows(&random, 20), *taken = NULL, *slice = NULL;
+    gy_arrow_array array;
+    assert_ok(gy_frame_to_arrow(frame, &array));
+    array.offset = 3; /* of the struct: its columns have all rows */
+    array.length = 10;
+    assert_ok(gy_frame_from_arrow(gy_frame_schema(frame), &array, &taken));
+    assert_ok(gy_frame_slice(frame, 3, 13, &slice));
+    check_same(taken, slice);
+    gy_frame_drop(taken);
+    gy_frame_drop(slice);
+    gy_frame_drop(frame);
+}
+
 GY_TEST(columns_outlive_their_frame)
 {
     gy_random random = {.key = 2};
