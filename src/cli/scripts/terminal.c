@@ -49,13 +49,9 @@ static bool read_line(const line_editor *with, const char *prompt, char *text)
     if (line == NULL) {
         return false;
     }
-    const size_t more = strlen(line);
-    const bool fits = more + 2 <= room;
-    if (fits) {
-        memcpy(text + size, line, more);
-        memcpy(text + size + more, "\n", 2);
-    }
-    if (more > 0) {
+    const int wanted = snprintf(text + size, room, "%s\n", line);
+    const bool fits = wanted > 0 && (size_t)wanted < room;
+    if (line[0] != '\0') {
         (void)with->remember(line);
     }
     with->release(line);
