@@ -10,8 +10,11 @@
  *     gy_ps_push(t, keys, n, gradients, &r2);
  *     gy_ps_clock(t);
  *
- * A push is applied once, whatever connections do. Lecture D, "Distributed Parameter Servers";
- * lecture B, "Parameter Server Abstraction".
+ * With `.lead = "h:7900"` in place of the servers each part of a table has several replicas,
+ * and the loss of a server costs a pause (gy_ps_lead_run).
+ *
+ * A push is applied once, whatever connections and servers do. Lecture D, "Distributed
+ * Parameter Servers"; lecture B, "Parameter Server Abstraction".
  */
 #ifndef GYRE_PS_H
 #define GYRE_PS_H
@@ -132,6 +135,7 @@ typedef struct gy_ps_options {
     size_t struct_size;
     const char *servers;  /* "HOST:PORT,HOST:PORT": the same list at all workers; part i of a
                              table  is at the i-th */
+    const char *lead;     /* instead of servers: "HOST:PORT,HOST:PORT" of gy_ps_lead_run's */
     const char *key_file; /* key ring; NULL: only with is_plaintext */
     bool is_plaintext;    /* no key; loopback addresses alone */
     uint32_t worker;      /* which one this is, of ... */
@@ -321,10 +325,13 @@ typedef struct gy_ps_server_options {
     const gy_ps_named_function *functions; /* (function_count) of GY_PS_FUNCTION; outlive it */
     size_t function_count;
     bool without_shared_memory; /* as of gy_ps_options */
+    /* "HOST:PORT,HOST:PORT" of leads, which give it its parts; NULL: none, its clients do */
+    const char *lead;
 } gy_ps_server_options;
 
 /**
- * Listen. Tables live in memory, for as long as the server does.
+ * Listen. Tables live in memory, for as long as the server does; with a lead the replicas of a
+ * part have it, too, and what was acknowledged is lost only with all of them.
  * @return GY_OK; GY_ARG; GY_EXISTS the port is taken; GY_NOTFOUND, GY_STATE, GY_FORMAT the key
  *     file; GY_LIMIT; GY_NOMEM
  */
@@ -344,11 +351,57 @@ GY_API GY_MUST_CHECK gy_status gy_ps_serve(const gy_ps_server_options *options,
                                            void (*on_listening)(void *arg, const char *address),
                                            void *arg);
 
+/* ---- A lead, which says which servers have which parts ---- */
+
+typedef struct gy_ps_lead_run_options {
+    size_t struct_size;
+    const char *listen;   /* "HOST:PORT" */
+    const char *key_file; /* key ring; NULL: only with is_plaintext */
+    bool is_plaintext;    /* no key; loopback addresses alone */
+    /* Where the map is stored: "sqlite:PATH", or "etcd:https://HOST:PORT,.../PREFIX". Leads
+     * that share it elect one of them; the others are on standby. */
+    const char *table;
+    const char *table_user, *table_password_file, *table_authorities;
+    const char *table_certificate, *table_certificate_key;
+    bool table_is_plaintext; /* HTTP beyond the loopback too; never with a user */
+    double table_lease_s;    /* a lead steps down when it could not renew for so long; 5 */
+    uint32_t replicas;       /* of each part; 0: 2. As parts and lease_s, of a new map alone */
+    uint32_t parts;          /* of each table; 0: 4 */
+    /* For so long a head may answer without a word of its replicas; a server that is silent for
+     * twice as long is replaced; 0: 1 */
+    double lease_s;
+} gy_ps_lead_run_options;
+
+/**
+ * What `gyre ps lead` does: listens, calls on_listening, leads until SIGTERM or SIGINT. Tables
+ * are born once there are as many servers as replicas; a server that comes later takes over
+ * parts, as does one that takes the place of a dead one, by a copy and what follows it.
+ * @return GY_OK; GY_ARG; GY_EXISTS the port is taken; GY_FORMAT the table is of something else,
+ *     or corrupt; GY_NOTFOUND, GY_STATE the key file; GY_IO; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_lead_run(const gy_ps_lead_run_options *options,
+                                              void (*on_listening)(void *arg,
+                                                                   const char *address),
+                                              void *arg);
+
+/**
+ * Take all parts of a server elsewhere, and wait until it has none. Of the options: lead,
+ * key_file, is_plaintext, timeout_s.
+ * @param on_progress  called now and then with the parts that it still has; NULL: not
+ * @return GY_OK; GY_NOTFOUND there is no such server; GY_STATE too few would be left; GY_PEER;
+ *     GY_TIMEOUT
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_drain(const gy_ps_options *options, const char *server,
+                                           void (*on_progress)(void *arg, uint32_t parts),
+                                           void *arg);
+
 /** A part of a table, as its server tells of it. */
 typedef struct gy_ps_facts {
     const char *server, *table;
     gy_ps_table_options options;
     uint32_t part, parts, live; /* live workers */
+    uint32_t
+        place; /* in the chain of replicas, 1: the head; 0: none yet, or there is no lead */
     uint64_t rows, updates, pushes, duplicates, dropped, refused, held_bytes;
     uint64_t clock_min, clock_max; /* of live workers */
     uint64_t received_bytes, sent_bytes, spared_key_bytes;
@@ -362,7 +415,8 @@ typedef struct gy_ps_facts {
 } gy_ps_facts;
 
 /**
- * Ask servers for their tables. Of the options: servers, key_file, is_plaintext, timeout_s.
+ * Ask servers for their tables, or all of a lead's. Of the options: servers or lead, key_file,
+ * is_plaintext, timeout_s.
  * @param visit  called for each part of a table; texts are valid during the call. A failure
  * ends it
  * @return GY_OK; what visit returns; the failures of gy_ps_open

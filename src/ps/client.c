@@ -58,11 +58,39 @@ static gy_status dial_all(gy_ps *ps)
     return GY_OK;
 }
 
+/* Wait for a map with parts; their heads are reached when they are called. */
+static gy_status find_parts(gy_ps *ps, const char *leads)
+{
+    GY_TRY(gy_ps_route_new(
+        &(gy_ps_route_options){
+            .env = gy_env_real(), .rpc = ps->rpc, .arg = ps, .found = gy_ps_reopen},
+        leads, &ps->route));
+    gy_deadline deadline = gy_deadline_after(ps->timeout_s);
+    while (gy_ps_route_map(ps->route)->chain_count == 0) {
+        int64_t now_ns = gy_now_ns(gy_env_real());
+        if (now_ns >= deadline.at_ns) {
+            const gy_ps_map *map = gy_ps_route_map(ps->route);
+            return map->epoch == 0
+                       ? gy_fail(GY_PEER, "parameter servers: no lead of %s answers", leads)
+                       : gy_fail(GY_TIMEOUT,
+                                 "parameter servers: %u have come to the lead %s, and each "
+                                 "part is to have %u replicas",
+                                 map->server_count, leads, map->replicas);
+        }
+        (void)gy_ps_turn(ps, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
+    }
+    ps->part_count = gy_ps_route_map(ps->route)->chain_count;
+    return GY_OK;
+}
+
 static gy_status judge(const gy_ps_options *options, gy_ps_options *o)
 {
     GY_TRY(gy_options_take(gy_ps_options, o, options));
     o->workers = o->workers == 0 ? 1 : o->workers;
     o->timeout_s = o->timeout_s == 0 ? 60 : o->timeout_s;
+    if (o->lead != NULL && o->servers != NULL) {
+        return gy_fail(GY_ARG, "expected either a list of servers or one of leads");
+    }
     if (o->workers > GY_PS_WORKERS_MAX || o->worker >= GY_PS_WORKERS_MAX) {
         return gy_fail(GY_ARG, "worker %u of %u: expected 1 to %d workers", o->worker,
                        o->workers, GY_PS_WORKERS_MAX);
@@ -93,21 +121,22 @@ gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **
     made->client = env->ops->random(env, GY_CHANCE_NETWORK) | 1;
     made->wake_file = -1;
     gy_ps_methods(made->methods);
+    gy_ps_led_methods(made->methods + PS_METHODS);
     snprintf(name, sizeof(name), "worker %u", o.worker);
     const gy_rpc_options node = {.name = name,
                                  .role = role,
                                  .methods = made->methods,
-                                 .method_count = PS_METHODS,
+                                 .method_count = PS_ALL_METHODS,
                                  .key_file = o.key_file,
                                  .is_plaintext = o.is_plaintext,
                                  .shares_memory = !o.without_shared_memory,
                                  .retry_ns_max = 500000000};
-    gy_status status = read_servers(made, o.servers);
+    gy_status status = o.lead != NULL ? GY_OK : read_servers(made, o.servers);
     if (status == GY_OK) {
         status = gy_rpc_new(env, &node, &made->rpc);
     }
     if (status == GY_OK) {
-        status = dial_all(made);
+        status = o.lead != NULL ? find_parts(made, o.lead) : dial_all(made);
     }
     if (status == GY_OK) {
         made->wake_file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -140,8 +169,11 @@ void gy_ps_disconnect(gy_ps *ps)
     for (gy_ps_table *table = ps->tables; table != NULL; table = table->next) {
         gy_ps_prefetch_drop(table, true);
     }
+    gy_ps_route_end(ps->route);
     gy_rpc_free(ps->rpc); /* ends all calls */
     ps->rpc = NULL;
+    gy_ps_route_free(ps->route);
+    ps->route = NULL;
     gy_ps_call_ended(ps);
     gy_mutex_unlock(&ps->lock);
     while (ps->tables != NULL) {
@@ -198,7 +230,7 @@ void gy_ps_close(gy_ps *ps)
                                             .is_hasty = true,
                                             .done = count_down,
                                             .arg = &pending};
-            pending += gy_rpc_call(ps->rpc, ps->targets[i].peer, &request, NULL) == GY_OK;
+            pending += gy_ps_call_now(ps, i, &request, NULL) == GY_OK;
         }
     }
     (void)gy_ps_drive(ps, &pending, GY_NEVER); /* the calls have deadlines */

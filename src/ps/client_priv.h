@@ -13,6 +13,7 @@
 #include "ps/lists_priv.h"
 #include "ps/pool_priv.h"
 #include "ps/ps_priv.h"
+#include "ps/route/route.h"
 #include "ps/spin_priv.h"
 
 typedef struct ps_target {
@@ -38,7 +39,8 @@ struct gy_ps {
     ps_pool pool; /* of what requests copy; has a lock of its own */
     gy_mutex pool_lock;
     gy_rpc *rpc;
-    gy_rpc_method methods[PS_METHODS];
+    gy_rpc_method methods[PS_ALL_METHODS];
+    gy_ps_route *route; /* to a lead's servers; NULL: `targets` are all, in their order */
     ps_target *targets; /* (part_count) part i of a table is at the i-th */
     uint32_t part_count, worker, workers;
     uint64_t client; /* by chance: this life of the worker */
@@ -171,10 +173,23 @@ void gy_ps_request_ended(gy_ps_request *request);
 /** gy_rpc_call to a part's server; waits for room in its queue until the deadline. */
 GY_MUST_CHECK gy_status gy_ps_call(gy_ps *ps, uint32_t part, const gy_rpc_request *request,
                                    uint64_t *number, gy_deadline deadline);
+/** End a call: what it lends is not used any more once its `done` is called, in this call or
+ * the next turn. */
+void gy_ps_cancel(const gy_ps *ps, uint32_t part, uint64_t number);
+/** One turn of the node until the deadline at most, and what a route has to do. */
+gy_status gy_ps_turn(gy_ps *ps, gy_deadline deadline);
+/** gy_ps_call, or GY_AGAIN at once. */
+GY_MUST_CHECK gy_status gy_ps_call_now(gy_ps *ps, uint32_t part, const gy_rpc_request *request,
+                                       uint64_t *number);
 /** The thread that keeps connections alive. */
 void *gy_ps_keep_alive(void *arg);
 /** The failure of a part's server that has not answered `what`. */
 gy_status gy_ps_blame(const gy_ps *ps, uint32_t part, const char *what);
+
+/* ---- table.c ---- */
+
+/** Open the tables' part at its new server, before all other calls. `arg`: the gy_ps. */
+void gy_ps_reopen(void *arg, uint32_t part);
 
 /* ---- prefetch.c ---- */
 

@@ -121,10 +121,43 @@ void gy_ps_then(gy_ps_request *request, gy_deadline deadline,
 
 /* ---- Turns ---- */
 
+static int64_t next_ns(const gy_ps *ps)
+{
+    int64_t route_ns = ps->route != NULL ? gy_ps_route_next(ps->route) : INT64_MAX;
+    return GY_MIN(gy_rpc_next(ps->rpc).at_ns, route_ns);
+}
+
+gy_status gy_ps_turn(gy_ps *ps, gy_deadline deadline)
+{
+    if (ps->route == NULL) {
+        return gy_rpc_turn(ps->rpc, deadline);
+    }
+    int64_t until_ns = GY_MIN(deadline.at_ns, gy_ps_route_next(ps->route));
+    gy_status status = gy_rpc_turn(ps->rpc, (gy_deadline){until_ns});
+    gy_ps_route_tick(ps->route);
+    return status;
+}
+
+gy_status gy_ps_call_now(gy_ps *ps, uint32_t part, const gy_rpc_request *request,
+                         uint64_t *number)
+{
+    return ps->route != NULL ? gy_ps_route_call(ps->route, part, false, request, number)
+                             : gy_rpc_call(ps->rpc, ps->targets[part].peer, request, number);
+}
+
+void gy_ps_cancel(const gy_ps *ps, uint32_t part, uint64_t number)
+{
+    if (ps->route != NULL) {
+        gy_ps_route_cancel(ps->route, number);
+    } else {
+        gy_rpc_cancel(ps->rpc, ps->targets[part].peer, number);
+    }
+}
+
 /* One turn, without a wait. What it moves may be what others wait for. */
 static gy_status turn(gy_ps *ps)
 {
-    gy_status status = gy_rpc_turn(ps->rpc, (gy_deadline){0});
+    gy_status status = gy_ps_turn(ps, (gy_deadline){0});
     end_late(ps);
     if (status == GY_OK && ps->followers > 0) {
         gy_cond_broadcast(&ps->moved);
@@ -151,8 +184,7 @@ static void sleep_at_node(gy_ps *ps, int64_t left_ns)
 /* Nothing is to be done: sleep until there is, or the deadline. */
 static void rest(gy_ps *ps, int64_t now_ns, gy_deadline deadline)
 {
-    int64_t until_ns =
-        GY_MIN(GY_MIN(deadline.at_ns, now_ns + slice_ns), gy_rpc_next(ps->rpc).at_ns);
+    int64_t until_ns = GY_MIN(GY_MIN(deadline.at_ns, now_ns + slice_ns), next_ns(ps));
     if (ps->is_polled) {
         ps->followers++;
         (void)gy_cond_wait(&ps->moved, &ps->lock,
@@ -182,7 +214,7 @@ void gy_ps_enter(gy_ps *ps)
 /* Does something wait that a later call of the user does not drive soon enough? */
 static bool is_thread_wanted(const gy_ps *ps)
 {
-    if (ps->urgent > 0 || ps->ended_first != NULL) {
+    if (ps->urgent > 0 || ps->ended_first != NULL || ps->route != NULL) {
         return true;
     }
     for (uint32_t i = 0; i < ps->part_count; i++) {
@@ -197,6 +229,9 @@ static bool is_thread_wanted(const gy_ps *ps)
 
 static bool has_output(const gy_ps *ps)
 {
+    if (ps->route != NULL) { /* whose heads change: a turn costs less than to ask them all */
+        return true;
+    }
     for (uint32_t i = 0; i < ps->part_count; i++) {
         gy_rpc_facts facts;
         if (gy_rpc_look(ps->rpc, ps->targets[i].peer, &facts) && facts.waiting_bytes > 0) {
@@ -250,7 +285,7 @@ gy_status gy_ps_call(gy_ps *ps, uint32_t part, const gy_rpc_request *request, ui
                      gy_deadline deadline)
 {
     for (;;) {
-        gy_status status = gy_rpc_call(ps->rpc, ps->targets[part].peer, request, number);
+        gy_status status = gy_ps_call_now(ps, part, request, number);
         if (status != GY_AGAIN) {
             return status;
         }
@@ -259,7 +294,7 @@ gy_status gy_ps_call(gy_ps *ps, uint32_t part, const gy_rpc_request *request, ui
         if (now_ns >= deadline.at_ns) {
             return gy_ps_blame(ps, part, "a call that finds no room in the queue");
         }
-        (void)gy_rpc_turn(ps->rpc, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
+        (void)gy_ps_turn(ps, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
         ps->stats.queue_wait_s += (double)(gy_now_ns(env) - now_ns) / 1e9;
     }
 }
@@ -268,7 +303,7 @@ gy_status gy_ps_call(gy_ps *ps, uint32_t part, const gy_rpc_request *request, ui
 
 static void sleep_until(gy_ps *ps, int64_t now_ns)
 {
-    int64_t until_ns = GY_MIN(gy_rpc_next(ps->rpc).at_ns, now_ns + slice_ns);
+    int64_t until_ns = GY_MIN(next_ns(ps), now_ns + slice_ns);
     if (!is_thread_wanted(ps)) {
         (void)gy_cond_wait(&ps->idle, &ps->lock, (gy_deadline){until_ns});
         return;
@@ -299,6 +334,9 @@ void *gy_ps_keep_alive(void *arg)
 gy_status gy_ps_blame(const gy_ps *ps, uint32_t part, const char *what)
 {
     gy_rpc_facts facts;
+    if (ps->route != NULL) {
+        return gy_ps_route_blame(ps->route, part, what);
+    }
     const ps_target *target = &ps->targets[part];
     if (gy_rpc_look(ps->rpc, target->peer, &facts) && !facts.is_up) {
         return gy_fail(GY_PEER, "%s: server %s is not reached: %s", what, target->address,

@@ -6,36 +6,21 @@
 
 void gy_ps_methods(gy_rpc_method methods[PS_METHODS])
 {
-    static const struct {
-        const char *name;
-        const ProtobufCMessageDescriptor *request, *answer;
-        uint32_t flags, answer_bytes_max;
-        size_t request_beside_max, answer_beside_max;
-    } rows[PS_METHODS] = {
+    static const gy_ps_method_row rows[PS_METHODS] = {
         {"open a table", &gy__ps__open__descriptor, &gy__ps__opened__descriptor,
-         GY_RPC_REPEATABLE, PS_MESSAGE_BYTES, 0, 0},
+         GY_RPC_REPEATABLE, PS_MESSAGE_BYTES, PS_MESSAGE_BYTES, 0, 0},
         {"push", &gy__ps__push__descriptor, &gy__ps__pushed__descriptor, 0, PS_MESSAGE_BYTES,
-         GY_RPC_BESIDE_MAX, 0},
+         PS_MESSAGE_BYTES, GY_RPC_BESIDE_MAX, 0},
         {"pull", &gy__ps__pull__descriptor, &gy__ps__rows__descriptor, GY_RPC_READS,
-         PS_MESSAGE_BYTES, GY_RPC_BESIDE_MAX, GY_RPC_BESIDE_MAX},
-        {"clock", &gy__ps__clock__descriptor, &gy__ps__done__descriptor, 0, PS_MESSAGE_BYTES, 0,
-         0},
-        {"leave", &gy__ps__leave__descriptor, &gy__ps__done__descriptor, 0, PS_MESSAGE_BYTES, 0,
-         0},
+         PS_MESSAGE_BYTES, PS_MESSAGE_BYTES, GY_RPC_BESIDE_MAX, GY_RPC_BESIDE_MAX},
+        {"clock", &gy__ps__clock__descriptor, &gy__ps__done__descriptor, 0, PS_MESSAGE_BYTES,
+         PS_MESSAGE_BYTES, 0, 0},
+        {"leave", &gy__ps__leave__descriptor, &gy__ps__done__descriptor, 0, PS_MESSAGE_BYTES,
+         PS_MESSAGE_BYTES, 0, 0},
         {"show", &gy__ps__show__descriptor, &gy__ps__shown__descriptor, GY_RPC_READS,
-         PS_SHOWN_BYTES, 0, 0},
+         PS_MESSAGE_BYTES, PS_SHOWN_BYTES, 0, 0},
     };
-    for (uint32_t i = 0; i < PS_METHODS; i++) {
-        methods[i] = (gy_rpc_method){.type = GY_RPC_TYPE_FIRST + i,
-                                     .name = rows[i].name,
-                                     .flags = rows[i].flags,
-                                     .request = rows[i].request,
-                                     .answer = rows[i].answer,
-                                     .request_bytes_max = PS_MESSAGE_BYTES,
-                                     .answer_bytes_max = rows[i].answer_bytes_max,
-                                     .request_beside_max = rows[i].request_beside_max,
-                                     .answer_beside_max = rows[i].answer_beside_max};
-    }
+    gy_ps_methods_fill(rows, PS_METHODS, GY_RPC_TYPE_FIRST, methods);
 }
 
 void gy_ps_table_tell(const char *name, const gy_ps_table_options *table, double *numbers,

@@ -9,6 +9,7 @@ typedef union ps_room_head {
     struct {
         ps_pool *pool; /* where it goes back to */
         size_t size_bytes;
+        uint32_t holders;
         union ps_room_head *next;
     } of;
     max_align_t align;
@@ -30,6 +31,7 @@ void *gy_ps_pool_take(ps_pool *pool, size_t size_bytes)
         *best = room->of.next;
         pool->kept_bytes -= room->of.size_bytes;
         pool->kept_count--;
+        room->of.holders = 1;
         return room + 1;
     }
     room = gy_alloc("ps.room", sizeof(*room) + size_bytes);
@@ -38,7 +40,15 @@ void *gy_ps_pool_take(ps_pool *pool, size_t size_bytes)
     }
     room->of.pool = pool;
     room->of.size_bytes = size_bytes;
+    room->of.holders = 1;
     return room + 1;
+}
+
+void gy_ps_pool_hold(void *room)
+{
+    ps_room_head *head = (ps_room_head *)room - 1;
+    GY_ASSERT(head->of.holders > 0);
+    head->of.holders++;
 }
 
 void gy_ps_pool_give(void *room)
@@ -49,6 +59,10 @@ void gy_ps_pool_give(void *room)
     }
     ps_room_head *head = (ps_room_head *)room - 1;
     ps_pool *pool = head->of.pool;
+    GY_ASSERT(head->of.holders > 0);
+    if (--head->of.holders > 0) {
+        return;
+    }
     if (pool->kept_count == KEPT_MAX ||
         pool->kept_bytes + head->of.size_bytes > kept_bytes_max) {
         gy_free(head);

@@ -14,6 +14,8 @@ typedef struct ps_pool {
 void *gy_ps_pool_take(ps_pool *pool, size_t size_bytes);
 /** Back to the pool that it was taken from. NULL is fine. */
 void gy_ps_pool_give(void *room);
+/** One more gy_ps_pool_give is needed until it goes back. */
+void gy_ps_pool_hold(void *room);
 void gy_ps_pool_fini(ps_pool *pool);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef GY_PS_PS_PRIV_H
 #define GY_PS_PS_PRIV_H
 
+#include "ps/map/map.h"
 #include "ps/part/part.h"
 #include "ps/proto/ps.pb-c.h"
 #include "rpc/rpc.h"
@@ -26,11 +27,12 @@ typedef enum ps_type {
     PS_CLOCK,
     PS_LEAVE,
     PS_SHOW,
-    PS_TYPES
+    PS_TYPES,
 } ps_type;
 
 enum {
     PS_METHODS = PS_TYPES - GY_RPC_TYPE_FIRST,
+    PS_ALL_METHODS = PS_METHODS + GY_PS_LED_METHODS,
     PS_MESSAGE_BYTES = 4096,
     PS_SHOWN_BYTES = 4 << 20,
     PS_NUMBERS = 10,

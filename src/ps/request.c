@@ -329,7 +329,7 @@ static gy_status call_push(ps_piece *piece, gy_deadline deadline)
     Gy__Ps__Push push;
     gy__ps__push__init(&push);
     piece->push.list = (ps_list_name){.slot = 0};
-    if (is_sparse) {
+    if (is_sparse && table->ps->route == NULL) { /* the next head would not have the list */
         piece->push.list =
             gy_ps_own_lists_name(&part->lists, keys_of(piece), piece->count, false);
     }
@@ -431,7 +431,7 @@ static gy_status call_pull(ps_piece *piece, gy_deadline deadline)
     Gy__Ps__Pull pull;
     gy__ps__pull__init(&pull);
     piece->pull.list = (ps_list_name){.slot = 0};
-    if (is_sparse) {
+    if (is_sparse && table->ps->route == NULL) {
         piece->pull.list =
             gy_ps_own_lists_name(&part->lists, keys_of(piece), piece->count, true);
     }
@@ -518,19 +518,18 @@ gy_status gy_ps_request_start(gy_ps_request *request)
 
 void gy_ps_request_cancel(gy_ps_request *request)
 {
-    const gy_ps *ps = request->table->ps;
+    gy_ps *ps = request->table->ps;
     for (uint32_t i = 0; i < request->piece_count; i++) {
         const ps_piece *piece = &request->pieces[i];
-        gy_rpc_peer peer = ps->targets[piece->part].peer;
         if (piece->push.is_made) {
-            gy_rpc_cancel(ps->rpc, peer, piece->push.number);
+            gy_ps_cancel(ps, piece->part, piece->push.number);
         }
         if (piece->pull.is_made) {
-            gy_rpc_cancel(ps->rpc, peer, piece->pull.number);
+            gy_ps_cancel(ps, piece->part, piece->pull.number);
         }
     }
     while (request->pending > 0) {
-        (void)gy_rpc_turn(ps->rpc, (gy_deadline){0});
+        (void)gy_ps_turn(ps, (gy_deadline){0});
     }
 }
 

@@ -24,16 +24,24 @@ gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **
     made->functions = o.functions;
     made->function_count = o.function_count;
     made->stop_file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    gy_rpc_options node = gy_ps_server_node(made);
-    node.key_file = o.key_file;
-    node.is_plaintext = o.is_plaintext;
-    node.shares_memory = !o.without_shared_memory;
-    gy_status status = made->stop_file >= 0
-                           ? gy_rpc_new(env, &node, &made->rpc)
-                           : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));
+    gy_status status =
+        made->stop_file >= 0 ? GY_OK : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));
+    if (status == GY_OK && o.lead != NULL) {
+        status = gy_ps_server_join(made);
+    }
+    if (status == GY_OK) {
+        gy_rpc_options node = gy_ps_server_node(made);
+        node.key_file = o.key_file;
+        node.is_plaintext = o.is_plaintext;
+        node.shares_memory = !o.without_shared_memory;
+        status = gy_rpc_new(env, &node, &made->rpc);
+    }
     if (status == GY_OK) {
         status = gy_rpc_listen(made->rpc, o.listen != NULL ? o.listen : "127.0.0.1:0",
                                made->address);
+    }
+    if (status == GY_OK && o.lead != NULL) {
+        status = gy_ps_chain_start(made->chain, made->rpc, o.lead, made->address);
     }
     if (status < 0) {
         gy_ps_server_close(made);
@@ -73,6 +81,7 @@ gy_status gy_ps_server_run(gy_ps_server *server, int wake_file)
     while (!is_woken &&
            !atomic_load_explicit(&server->is_stopped, memory_order_acquire)) { /* stop's */
         gy_status moved = gy_rpc_turn(server->rpc, (gy_deadline){0});
+        GY_TRY(gy_ps_server_tick(server));
         int64_t now_ns = gy_now_ns(env);
         bool is_idle = false;
         if (moved == GY_OK) {
@@ -85,8 +94,8 @@ gy_status gy_ps_server_run(gy_ps_server *server, int wake_file)
             continue;
         }
         watch_ns = now_ns + watch_every_ns;
-        GY_TRY(watch(server, wake_file, is_idle ? gy_rpc_next(server->rpc).at_ns - now_ns : 0,
-                     &is_woken));
+        int64_t next_ns = GY_MIN(gy_rpc_next(server->rpc).at_ns, gy_ps_server_next(server));
+        GY_TRY(watch(server, wake_file, is_idle ? next_ns - now_ns : 0, &is_woken));
         if (is_idle) {
             gy_ps_spin_end(&server->spin, true);
         }

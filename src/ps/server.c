@@ -15,11 +15,29 @@ static const size_t list_bytes_max = (size_t)256 << 20;
 
 /* ---- Tables ---- */
 
+/* With a lead the number is the same at all replicas: life, part, number in the part. */
+static uint64_t id_of(const gy_ps_server *server, const ps_served *table)
+{
+    if (server->chain == NULL) {
+        return (uint64_t)server->life << 32 | table->number;
+    }
+    uint64_t cluster = gy_ps_chain_map(server->chain)->cluster;
+    return cluster << 32 | (uint64_t)table->part_index << 16 | table->number;
+}
+
 static ps_served *find_table(const gy_ps_server *server, uint64_t id)
 {
-    uint64_t index = id & UINT32_MAX;
-    bool is_here = id >> 32 == server->life && index < server->table_count;
-    return is_here ? server->tables[index] : NULL;
+    if (server->chain == NULL) {
+        uint64_t index = id & UINT32_MAX;
+        bool is_here = id >> 32 == server->life && index < server->table_count;
+        return is_here ? server->tables[index] : NULL;
+    }
+    for (uint32_t i = 0; i < server->table_count; i++) {
+        if (id_of(server, server->tables[i]) == id) {
+            return server->tables[i];
+        }
+    }
+    return NULL;
 }
 
 static gy_status need_table(const gy_ps_server *server, uint64_t id, ps_served **table)
@@ -30,14 +48,25 @@ static gy_status need_table(const gy_ps_server *server, uint64_t id, ps_served *
                : gy_fail(GY_NOTFOUND, "no such table: this server began after it was opened");
 }
 
-static ps_served *find_named(const gy_ps_server *server, const char *name)
+/* With a lead an answer waits until all replicas have what it tells of. */
+static gy_status answer(const gy_ps_server *server, const ps_served *table,
+                        const gy_rpc_asked *asked, const ProtobufCMessage *message)
 {
-    for (uint32_t i = 0; i < server->table_count; i++) {
-        if (strcmp(server->tables[i]->name, name) == 0) {
-            return server->tables[i];
-        }
+    return server->chain != NULL
+               ? gy_ps_chain_answer(server->chain, table->part_index, asked, message, NULL)
+               : gy_rpc_answer(server->rpc, asked, message);
+}
+
+/* Without a lead a server has one part of a table. */
+ps_served *gy_ps_server_find(const gy_ps_server *server, const char *name, uint32_t part)
+{
+    ps_served *found = NULL;
+    for (uint32_t i = 0; i < server->table_count && found == NULL; i++) {
+        ps_served *at = server->tables[i];
+        bool is_part = server->chain == NULL || at->part_index == part;
+        found = is_part && strcmp(at->name, name) == 0 ? at : NULL;
     }
-    return NULL;
+    return found;
 }
 
 static gy_status find_function(const gy_ps_server *server, const gy_ps_table_options *table,
@@ -62,17 +91,14 @@ static void release_room(void *arg, void *room)
     gy_ps_pool_give(room);
 }
 
-static gy_status make_table(gy_ps_server *server, const Gy__Ps__Open *open,
-                            const gy_ps_table_options *judged, ps_served **table)
+gy_status gy_ps_server_make(gy_ps_server *server, const char *name,
+                            const gy_ps_part_options *of, ps_served **table)
 {
-    gy_ps_part_options options = {.name = open->table->name,
-                                  .table = *judged,
-                                  .part = open->part,
-                                  .parts = open->parts,
-                                  .workers = open->workers,
-                                  .release = release_room,
-                                  .release_arg = server};
-    GY_TRY(find_function(server, judged, &options));
+    gy_ps_part_options options = *of;
+    options.name = name;
+    options.release = release_room;
+    options.release_arg = server;
+    GY_TRY(find_function(server, &of->table, &options));
     GY_TRY(GY_GROW("ps.tables", server->tables, server->table_capacity,
                    (size_t)server->table_count + 1));
     ps_served *made = gy_alloc_zero("ps.table", 1, sizeof(*made));
@@ -81,10 +107,13 @@ static gy_status make_table(gy_ps_server *server, const Gy__Ps__Open *open,
         gy_free(made);
         return status;
     }
-    snprintf(made->name, sizeof(made->name), "%s", open->table->name);
-    made->part_index = open->part;
-    made->parts = open->parts;
-    made->workers = open->workers;
+    snprintf(made->name, sizeof(made->name), "%s", name);
+    made->part_index = options.part;
+    made->parts = options.parts;
+    made->workers = options.workers;
+    for (uint32_t i = 0; i < server->table_count; i++) {
+        made->number += server->chain == NULL || server->tables[i]->part_index == options.part;
+    }
     server->tables[server->table_count++] = made;
     *table = made;
     return GY_OK;
@@ -121,9 +150,12 @@ static gy_status check_same(const ps_served *table, const Gy__Ps__Open *open,
 }
 
 /* Remember who speaks for a worker, so that it is given up with its connection. */
-static gy_status add_member(gy_ps_server *server, uint32_t table, gy_rpc_peer peer,
+static gy_status add_member(gy_ps_server *server, ps_served *table, gy_rpc_peer peer,
                             const Gy__Ps__Open *open)
 {
+    if (peer == 0) { /* another server speaks for it */
+        return GY_OK;
+    }
     for (size_t i = 0; i < server->member_count; i++) {
         ps_member *at = &server->members[i];
         if (at->table == table && at->worker == open->worker && at->client == open->client) {
@@ -138,15 +170,6 @@ static gy_status add_member(gy_ps_server *server, uint32_t table, gy_rpc_peer pe
     return GY_OK;
 }
 
-static uint32_t index_of(const gy_ps_server *server, const ps_served *table)
-{
-    uint32_t i = 0;
-    while (server->tables[i] != table) {
-        i++;
-    }
-    return i;
-}
-
 static gy_status serve_open(void *arg, const gy_rpc_asked *asked,
                             const ProtobufCMessage *request)
 {
@@ -156,17 +179,24 @@ static gy_status serve_open(void *arg, const gy_rpc_asked *asked,
     Gy__Ps__Opened opened;
     gy__ps__opened__init(&opened);
     GY_TRY(judge_open(open, &judged));
-    ps_served *table = find_named(server, open->table->name);
+    GY_TRY(gy_ps_server_judge_open(server, open));
+    ps_served *table = gy_ps_server_find(server, open->table->name, open->part);
     if (table != NULL) {
         GY_TRY(check_same(table, open, &judged));
     } else {
-        GY_TRY(make_table(server, open, &judged, &table));
+        const gy_ps_part_options options = {.table = judged,
+                                            .part = open->part,
+                                            .parts = open->parts,
+                                            .workers = open->workers};
+        GY_TRY(gy_ps_server_make(server, open->table->name, &options, &table));
     }
-    uint32_t index = index_of(server, table);
+    if (open->is_again) {
+        GY_TRY(gy_ps_server_need_worker(table, open));
+    }
     GY_TRY(gy_ps_part_join(table->part, open->worker, open->client, &opened.clock));
-    GY_TRY(add_member(server, index, asked->peer, open));
-    opened.table = (uint64_t)server->life << 32 | index;
-    return gy_rpc_answer(server->rpc, asked, &opened.base);
+    GY_TRY(add_member(server, table, asked->peer, open));
+    opened.table = id_of(server, table);
+    return answer(server, table, asked, &opened.base);
 }
 
 /* ---- Key lists ---- */
@@ -174,10 +204,9 @@ static gy_status serve_open(void *arg, const gy_rpc_asked *asked,
 static ps_member *find_member(const gy_ps_server *server, const ps_served *table,
                               uint32_t worker, uint64_t client)
 {
-    uint32_t index = index_of(server, table);
     for (size_t i = 0; i < server->member_count; i++) {
         ps_member *at = &server->members[i];
-        if (at->table == index && at->worker == worker && at->client == client) {
+        if (at->table == table && at->worker == worker && at->client == client) {
             return at;
         }
     }
@@ -307,6 +336,18 @@ static gy_status decode_push(gy_ps_server *server, const ps_served *table,
     return status;
 }
 
+static gy_status judge_push(const gy_ps_server *server, const ps_served *table,
+                            const Gy__Ps__Push *push, size_t size_bytes)
+{
+    GY_TRY(gy_ps_server_need_no_list(server, push->list_is_known));
+    if (push->codec != GY_CODEC_NONE) {
+        return judge_encoded(table, push, size_bytes);
+    }
+    return judge_size(table, push->count,
+                      row_bytes(table) + (push->list_is_known ? 0 : key_bytes(table)),
+                      size_bytes);
+}
+
 static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
                             const ProtobufCMessage *request, size_t size_bytes, void **room)
 {
@@ -314,20 +355,19 @@ static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
     const Gy__Ps__Push *push = (const Gy__Ps__Push *)request;
     ps_served *table = NULL;
     (void)asked;
-    GY_TRY(need_table(server, push->table, &table));
-    if (push->codec != GY_CODEC_NONE) {
-        GY_TRY(judge_encoded(table, push, size_bytes));
+    if (gy_ps_server_waits(server, push->table, push->epoch)) {
+        GY_TRY(gy_ps_server_need_no_list(server, push->list_is_known));
         *room = gy_ps_pool_take(&server->pool, size_bytes);
         return *room != NULL ? GY_OK : GY_NOMEM;
     }
+    GY_TRY(need_table(server, push->table, &table));
+    GY_TRY(judge_push(server, table, push, size_bytes));
     if (!push->list_is_known) {
-        GY_TRY(judge_size(table, push->count, row_bytes(table) + key_bytes(table), size_bytes));
         *room = gy_ps_pool_take(&server->pool, size_bytes);
         return *room != NULL ? GY_OK : GY_NOMEM;
     }
     const uint64_t *keys = NULL;
     const ps_member *member = find_member(server, table, push->worker, push->client);
-    GY_TRY(judge_size(table, push->count, row_bytes(table), size_bytes));
     GY_TRY(find_keys(table, member, list_of_push(push), push->count, &keys));
     GY_ASSERT(keys != NULL && table != NULL);
     size_t keys_size = (size_t)push->count * sizeof(*keys);
@@ -359,9 +399,12 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
     Gy__Ps__Pushed pushed;
     gy_ps_outcome outcome = GY_PS_APPLIED;
     gy__ps__pushed__init(&pushed);
-    if (table == NULL || room == NULL) {
+    gy_status judged = table == NULL || room == NULL
+                           ? gy_fail(GY_SHAPE, "a push without rows, or to no table")
+                           : judge_push(server, table, push, asked->beside_bytes);
+    if (judged < 0) {
         gy_ps_pool_give(room);
-        return gy_fail(GY_SHAPE, "a push without rows, or to no table");
+        return judged;
     }
     GY_TRY(decode_push(server, table, asked, push, &room));
     bool has_keys = !push->list_is_known; /* before the values */
@@ -393,7 +436,7 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
                                &outcome));
     }
     pushed.outcome = (uint32_t)outcome;
-    return gy_rpc_answer(server->rpc, asked, &pushed.base);
+    return answer(server, table, asked, &pushed.base);
 }
 
 /* ---- Pulls ---- */
@@ -405,20 +448,20 @@ static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull
     size_t size = pull->count * o->width * gy_dtype_bytes(o->dtype);
     const gy_ps_rows rows = rows_in(table, pull->first, pull->count, pull->room);
     gy_ps_part_facts facts;
-    Gy__Ps__Rows answer;
-    gy__ps__rows__init(&answer);
+    Gy__Ps__Rows message;
+    gy__ps__rows__init(&message);
     gy_ps_part_look(table->part, &facts);
-    answer.clock_min = facts.clock_min;
-    answer.is_kept = pull->is_kept;
+    message.clock_min = facts.clock_min;
+    message.is_kept = pull->is_kept;
     table->waits.pulls++;
     table->waits.staleness[gy_ps_staleness_bin(pull->clock, facts.clock_min)]++;
     if (pull->since_ns > 0) {
-        answer.waited_ns =
+        message.waited_ns =
             (uint64_t)GY_MAX(gy_now_ns(server->env) - pull->since_ns, (int64_t)0);
-        gy_ps_waits_add(&table->waits, answer.waited_ns, pull->behind);
+        gy_ps_waits_add(&table->waits, message.waited_ns, pull->behind);
     }
     uint8_t *out = gy_ps_pool_take(&server->pool, size);
-    gy_status status = out != NULL ? gy_ps_part_pull(table->part, &rows, out, &answer.updates)
+    gy_status status = out != NULL ? gy_ps_part_pull(table->part, &rows, out, &message.updates)
                                    : gy_fail(GY_NOMEM, "no memory for %zu bytes of rows", size);
     gy_ps_pool_give(pull->room);
     pull->room = NULL;
@@ -430,7 +473,11 @@ static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull
     table->sent_bytes += size;
     const gy_rpc_lent lent = {
         .data = out, .size_bytes = size, .release = gy_ps_pool_give, .arg = out};
-    if (gy_rpc_answer_with(server->rpc, &pull->asked, &answer.base, &lent) < 0) {
+    status = server->chain != NULL
+                 ? gy_ps_chain_answer(server->chain, table->part_index, &pull->asked,
+                                      &message.base, &lent)
+                 : gy_rpc_answer_with(server->rpc, &pull->asked, &message.base, &lent);
+    if (status < 0) {
         gy_warn("table %s: a pull was not answered: %s", table->name, gy_error_text());
     }
 }
@@ -458,8 +505,10 @@ static gy_status admit_pull(void *arg, const gy_rpc_asked *asked,
     const Gy__Ps__Pull *pull = (const Gy__Ps__Pull *)request;
     ps_served *table = NULL;
     (void)asked;
-    GY_TRY(need_table(server, pull->table, &table));
-    GY_TRY(judge_size(table, pull->count, key_bytes(table), size_bytes));
+    if (!gy_ps_server_waits(server, pull->table, pull->epoch)) {
+        GY_TRY(need_table(server, pull->table, &table));
+        GY_TRY(judge_size(table, pull->count, key_bytes(table), size_bytes));
+    }
     *room = gy_ps_pool_take(&server->pool, size_bytes);
     return *room != NULL ? GY_OK : GY_NOMEM;
 }
@@ -477,7 +526,7 @@ static gy_status judge_pull(const gy_ps_server *server, const Gy__Ps__Pull *pull
                        "keys",
                        (*table)->name, (unsigned long long)pull->count, row, beside_bytes);
     }
-    return GY_OK;
+    return judge_size(*table, pull->count, has_keys ? sizeof(uint64_t) : 0, beside_bytes);
 }
 
 /* The keys of a pull that names them go to a room of its own, or those that came to a list. */
@@ -543,6 +592,9 @@ static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
 static void cancel_pull(void *arg, const gy_rpc_asked *asked)
 {
     const gy_ps_server *server = arg;
+    if (server->chain != NULL && gy_ps_chain_cancel(server->chain, asked)) {
+        return;
+    }
     for (uint32_t t = 0; t < server->table_count; t++) {
         ps_served *table = server->tables[t];
         for (size_t i = 0; i < table->waiting_count; i++) {
@@ -560,12 +612,12 @@ static void cancel_pull(void *arg, const gy_rpc_asked *asked)
 
 /* ---- Clocks ---- */
 
-static gy_status answer_done(const gy_ps_server *server, const gy_rpc_asked *asked)
+static gy_status answer_done(gy_ps_server *server, const ps_served *table,
+                             const gy_rpc_asked *asked)
 {
-    Gy__Ps__Done done;
-    gy__ps__done__init(&done);
+    Gy__Ps__Done done = GY__PS__DONE__INIT;
     done.is_done = true;
-    return gy_rpc_answer(server->rpc, asked, &done.base);
+    return answer(server, table, asked, &done.base);
 }
 
 static gy_status serve_clock(void *arg, const gy_rpc_asked *asked,
@@ -579,17 +631,20 @@ static gy_status serve_clock(void *arg, const gy_rpc_asked *asked,
     if (!GY_PS_PLANTED(RELEASE_FORGOTTEN)) {
         release_pulls(server, table);
     }
-    return answer_done(server, asked);
+    return answer_done(server, table, asked);
 }
 
-static void give_up(gy_ps_server *server, size_t index)
+static void remove_member(gy_ps_server *server, const ps_served *table, uint32_t worker,
+                          uint64_t client)
 {
-    ps_member gone = server->members[index];
-    ps_served *table = server->tables[gone.table];
-    drop_lists(server, &gone);
-    server->members[index] = server->members[--server->member_count];
-    gy_ps_part_leave(table->part, gone.worker, gone.client);
-    release_pulls(server, table);
+    for (size_t i = 0; i < server->member_count; i++) {
+        ps_member *at = &server->members[i];
+        if (at->table == table && at->worker == worker && at->client == client) {
+            drop_lists(server, at);
+            server->members[i] = server->members[--server->member_count];
+            return;
+        }
+    }
 }
 
 static gy_status serve_leave(void *arg, const gy_rpc_asked *asked,
@@ -599,15 +654,27 @@ static gy_status serve_leave(void *arg, const gy_rpc_asked *asked,
     const Gy__Ps__Leave *leave = (const Gy__Ps__Leave *)request;
     ps_served *table = NULL;
     GY_TRY(need_table(server, leave->table, &table));
-    uint32_t index = index_of(server, table);
-    for (size_t i = 0; i < server->member_count; i++) {
-        const ps_member *at = &server->members[i];
-        if (at->table == index && at->worker == leave->worker && at->client == leave->client) {
-            give_up(server, i);
-            break;
-        }
+    remove_member(server, table, leave->worker, leave->client);
+    gy_ps_part_leave(table->part, leave->worker, leave->client);
+    release_pulls(server, table);
+    return answer_done(server, table, asked);
+}
+
+void gy_ps_server_give_up(gy_ps_server *server, ps_served *table, uint32_t worker,
+                          uint64_t client)
+{
+    gy_info("worker %u of table %s is gone: %s", worker, table->name, gy_error_text());
+    if (server->chain == NULL) {
+        gy_ps_part_leave(table->part, worker, client);
+        release_pulls(server, table);
+        return;
     }
-    return answer_done(server, asked);
+    Gy__Ps__Leave leave; /* all replicas have to know */
+    gy__ps__leave__init(&leave);
+    leave.table = id_of(server, table);
+    leave.worker = worker;
+    leave.client = client;
+    gy_ps_chain_happen(server->chain, table->part_index, &leave.base);
 }
 
 static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
@@ -616,84 +683,36 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
     if ((event != GY_RPC_GONE && event != GY_RPC_ANEW) || GY_PS_PLANTED(DEAD_AWAITED)) {
         return;
     }
+    if (server->chain != NULL) {
+        gy_ps_chain_forget(server->chain, peer);
+    }
     for (size_t i = 0; i < server->member_count;) {
         if (server->members[i].peer == peer) {
-            const ps_member *at = &server->members[i];
-            gy_info("worker %u of table %s is gone: %s", at->worker,
-                    server->tables[at->table]->name, gy_error_text());
-            give_up(server, i);
+            const ps_member gone = server->members[i];
+            drop_lists(server, &server->members[i]);
+            server->members[i] = server->members[--server->member_count];
+            gy_ps_server_give_up(server, gone.table, gone.worker, gone.client);
         } else {
             i++;
         }
     }
 }
 
-/* ---- Facts ---- */
-
-static void fill_facts(const ps_served *table, double *numbers, Gy__Ps__Table *shape,
-                       Gy__Ps__Facts *facts)
-{
-    gy_ps_part_facts of;
-    gy_ps_part_look(table->part, &of);
-    gy__ps__facts__init(facts);
-    gy_ps_table_tell(table->name, gy_ps_part_table(table->part), numbers, shape);
-    facts->table = shape;
-    facts->part = table->part_index;
-    facts->parts = table->parts;
-    facts->rows = of.rows;
-    facts->updates = of.updates;
-    facts->pushes = of.pushes;
-    facts->duplicates = of.duplicates;
-    facts->dropped = of.dropped;
-    facts->refused = of.refused;
-    facts->held_bytes = of.held_bytes;
-    facts->clock_min = of.clock_min;
-    facts->clock_max = of.clock_max;
-    facts->live = of.live;
-    facts->waiting = (uint32_t)table->waiting_count;
-    facts->received_bytes = table->received_bytes;
-    facts->sent_bytes = table->sent_bytes;
-    gy_ps_waits_tell(&table->waits, facts);
-}
-
-typedef struct shown_table {
-    double numbers[PS_NUMBERS];
-    Gy__Ps__Table shape;
-    Gy__Ps__Facts facts;
-} shown_table;
-
-static gy_status serve_show(void *arg, const gy_rpc_asked *asked,
-                            const ProtobufCMessage *request)
-{
-    const gy_ps_server *server = arg;
-    Gy__Ps__Shown shown;
-    (void)request;
-    gy__ps__shown__init(&shown);
-    size_t count = server->table_count;
-    shown_table *rows = gy_alloc_zero("ps.show", count + 1, sizeof(*rows));
-    Gy__Ps__Facts **all = gy_alloc_zero("ps.show", count + 1, sizeof(*all));
-    gy_status status = rows != NULL && all != NULL ? GY_OK : GY_NOMEM;
-    for (size_t i = 0; i < count && status == GY_OK; i++) {
-        fill_facts(server->tables[i], rows[i].numbers, &rows[i].shape, &rows[i].facts);
-        all[i] = &rows[i].facts;
-    }
-    if (status == GY_OK) {
-        shown.n_tables = count;
-        shown.tables = all;
-        status = gy_rpc_answer(server->rpc, asked, &shown.base);
-    }
-    gy_free(rows);
-    gy_free((void *)all);
-    return status;
-}
-
 /* ---- Open and close ---- */
+
+static gy_status (*const serves[PS_METHODS])(void *arg, const gy_rpc_asked *asked,
+                                             const ProtobufCMessage *request) = {
+    serve_open, serve_push, serve_pull, serve_clock, serve_leave, gy_ps_server_show};
+
+gy_status gy_ps_server_carry_out(void *arg, uint32_t type, const gy_rpc_asked *asked,
+                                 const ProtobufCMessage *request)
+{
+    GY_ASSERT(type >= GY_RPC_TYPE_FIRST && type < PS_SHOW);
+    return serves[type - GY_RPC_TYPE_FIRST](arg, asked, request);
+}
 
 static void set_methods(gy_ps_server *server)
 {
-    static gy_status (*const serves[PS_METHODS])(void *arg, const gy_rpc_asked *asked,
-                                                 const ProtobufCMessage *request) = {
-        serve_open, serve_push, serve_pull, serve_clock, serve_leave, serve_show};
     gy_ps_methods(server->methods);
     for (int i = 0; i < PS_METHODS; i++) {
         server->methods[i].serve = serves[i];
@@ -721,26 +740,51 @@ gy_rpc_options gy_ps_server_node(gy_ps_server *server)
     return (gy_rpc_options){.name = "parameter server",
                             .role = GY_RPC_SERVER,
                             .methods = server->methods,
-                            .method_count = PS_METHODS,
+                            .method_count = server->chain != NULL ? PS_ALL_METHODS : PS_METHODS,
                             .arg = server,
                             .hear = hear,
                             .linger_ns = linger_ns,
                             .queue_bytes = (size_t)64 << 20};
 }
 
+static void table_free(ps_served *table)
+{
+    for (size_t k = 0; k < table->waiting_count; k++) {
+        gy_ps_pool_give(table->waiting[k].room);
+    }
+    gy_free(table->waiting);
+    gy_ps_waits_fini(&table->waits);
+    gy_ps_part_free(table->part);
+    gy_free(table);
+}
+
+void gy_ps_server_remove(gy_ps_server *server, uint32_t index)
+{
+    ps_served *table = server->tables[index];
+    for (size_t i = 0; i < server->member_count;) {
+        if (server->members[i].table == table) {
+            drop_lists(server, &server->members[i]);
+            server->members[i] = server->members[--server->member_count];
+        } else {
+            i++;
+        }
+    }
+    for (size_t k = 0; k < table->waiting_count; k++) {
+        gy_rpc_refuse(server->rpc, &table->waiting[k].asked, GY_CANCELLED,
+                      "the map has changed");
+    }
+    server->tables[index] = server->tables[--server->table_count];
+    table_free(table);
+}
+
 void gy_ps_server_fini(gy_ps_server *server)
 {
     gy_rpc_free(server->rpc); /* cancels what waits */
     server->rpc = NULL;
-    for (uint32_t i = 0; i < server->table_count; i++) {
-        ps_served *table = server->tables[i];
-        for (size_t k = 0; k < table->waiting_count; k++) {
-            gy_ps_pool_give(table->waiting[k].room);
-        }
-        gy_free(table->waiting);
-        gy_ps_waits_fini(&table->waits);
-        gy_ps_part_free(table->part);
-        gy_free(table);
+    gy_ps_chain_free(server->chain);
+    server->chain = NULL;
+    while (server->table_count > 0) {
+        table_free(server->tables[--server->table_count]);
     }
     for (size_t i = 0; i < server->member_count; i++) {
         drop_lists(server, &server->members[i]);
@@ -751,6 +795,5 @@ void gy_ps_server_fini(gy_ps_server *server)
     gy_free(server->members);
     server->tables = NULL;
     server->members = NULL;
-    server->table_count = 0;
     server->member_count = 0;
 }

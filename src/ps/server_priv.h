@@ -2,6 +2,7 @@
 #ifndef GY_PS_SERVER_PRIV_H
 #define GY_PS_SERVER_PRIV_H
 
+#include "ps/chain/chain.h"
 #include "ps/lists_priv.h"
 #include "ps/pool_priv.h"
 #include "ps/ps_priv.h"
@@ -32,6 +33,7 @@ typedef struct ps_served {
     char name[64];
     gy_ps_part *part;
     uint32_t part_index, parts, workers;
+    uint32_t number; /* of the tables (with a lead: of the part), as they were opened */
     ps_waiting *waiting;
     size_t waiting_count, waiting_capacity;
     uint64_t received_bytes, sent_bytes;
@@ -41,7 +43,8 @@ typedef struct ps_served {
 /** A worker of a table, and the connection that speaks for it. */
 typedef struct ps_member {
     gy_rpc_peer peer;
-    uint32_t table, worker;
+    ps_served *table;
+    uint32_t worker;
     uint64_t client;
     ps_kept_lists *lists; /* NULL: it has sent none */
 } ps_member;
@@ -50,8 +53,11 @@ struct gy_ps_server {
     gy_rpc *rpc;
     gy_env *env;
     ps_pool pool;
-    uint32_t life; /* by chance: tables of another life are not this one's */
-    gy_rpc_method methods[PS_METHODS];
+    uint32_t life;      /* by chance: tables of another life are not this one's */
+    gy_ps_chain *chain; /* its places in the chains of a lead's cluster; NULL: no lead */
+    /* workers of a new head have to come by then */
+    int64_t heads_until_ns[GY_PS_MAP_PARTS_MAX];
+    gy_rpc_method methods[PS_ALL_METHODS];
     ps_served **tables;
     size_t table_capacity;
     uint32_t table_count;
@@ -72,12 +78,42 @@ struct gy_ps_server {
 void gy_ps_waits_add(ps_waits *waits, uint64_t wait_ns, uint32_t behind);
 void gy_ps_waits_tell(const ps_waits *waits, Gy__Ps__Facts *facts);
 void gy_ps_waits_fini(ps_waits *waits);
+/** PS_SHOW */
+gy_status gy_ps_server_show(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request);
 
 /* ---- server.c ---- */
 
 GY_MUST_CHECK gy_status gy_ps_server_init(gy_ps_server *server, gy_env *env);
 /** Options of the node that serves it; its rpc becomes server->rpc. */
 gy_rpc_options gy_ps_server_node(gy_ps_server *server);
+/** With a lead, before gy_ps_server_node: tables are parts of a lead's cluster. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_ps_server_join(gy_ps_server *server);
+/** Is a call one that gy_ps_chain_serve refuses or keeps, whatever tables there are? */
+bool gy_ps_server_waits(const gy_ps_server *server, uint64_t table, uint64_t epoch);
+/** With a lead: GY_UNSUPPORTED a list of keys; GY_MISMATCH another cluster or number of parts;
+ * GY_STATE a worker that comes again was given up. */
+GY_MUST_CHECK gy_status gy_ps_server_need_no_list(const gy_ps_server *server, bool is_known);
+GY_MUST_CHECK gy_status gy_ps_server_judge_open(const gy_ps_server *server,
+                                                const Gy__Ps__Open *open);
+GY_MUST_CHECK gy_status gy_ps_server_need_worker(const ps_served *table,
+                                                 const Gy__Ps__Open *open);
+/** Do what is due. A failure ends the server. */
+GY_MUST_CHECK gy_status gy_ps_server_tick(gy_ps_server *server);
+/** When it is to be called next. */
+int64_t gy_ps_server_next(const gy_ps_server *server);
+/** A call of a client that carries out `type`; asked->beside is taken. */
+gy_status gy_ps_server_carry_out(void *arg, uint32_t type, const gy_rpc_asked *asked,
+                                 const ProtobufCMessage *request);
+/** A worker is not waited for any more. */
+void gy_ps_server_give_up(gy_ps_server *server, ps_served *table, uint32_t worker,
+                          uint64_t client);
+ps_served *gy_ps_server_find(const gy_ps_server *server, const char *name, uint32_t part);
+/** A new table, with no workers yet. */
+GY_MUST_CHECK gy_status gy_ps_server_make(gy_ps_server *server, const char *name,
+                                          const gy_ps_part_options *options, ps_served **table);
+/** Free the table at this index, and forget who waits for it and its workers. */
+void gy_ps_server_remove(gy_ps_server *server, uint32_t index);
 /** Frees the node, too. */
 void gy_ps_server_fini(gy_ps_server *server);
 

@@ -17,6 +17,7 @@ static gy_status visit_one(const showing *at, const Gy__Ps__Facts *of)
     gy_ps_facts facts = {.server = at->server,
                          .part = of->part,
                          .parts = of->parts,
+                         .place = of->place,
                          .live = of->live,
                          .rows = of->rows,
                          .updates = of->updates,
@@ -57,6 +58,36 @@ static void on_shown(void *arg, gy_status status, const ProtobufCMessage *messag
     }
 }
 
+/* All servers that the lead has, as a list. */
+static gy_status list_servers(const gy_ps_options *options, gy_text *list)
+{
+    gy_ps *ps = NULL;
+    GY_TRY(gy_ps_connect(options, GY_RPC_WORKER, &ps));
+    gy_ps_enter(ps);
+    const gy_ps_map *map = gy_ps_route_map(ps->route);
+    for (uint32_t i = 0; i < map->server_count; i++) {
+        gy_text_add(list, "%s%s", i > 0 ? "," : "", map->servers[i].address);
+    }
+    gy_ps_leave(ps);
+    gy_ps_disconnect(ps);
+    return list->status;
+}
+
+static gy_status show_led(const gy_ps_options *options,
+                          gy_status (*visit)(void *arg, const gy_ps_facts *facts), void *arg)
+{
+    gy_text list = {.data = NULL};
+    gy_status status = list_servers(options, &list);
+    if (status == GY_OK) {
+        gy_ps_options of = *options;
+        of.lead = NULL;
+        of.servers = gy_text_get(&list);
+        status = gy_ps_show(&of, visit, arg);
+    }
+    gy_text_free(&list);
+    return status;
+}
+
 gy_status gy_ps_show(const gy_ps_options *options,
                      gy_status (*visit)(void *arg, const gy_ps_facts *facts), void *arg)
 {
@@ -64,7 +95,12 @@ gy_status gy_ps_show(const gy_ps_options *options,
     showing at = {.visit = visit, .arg = arg, .error = {.status = GY_OK}};
     Gy__Ps__Show show;
     gy__ps__show__init(&show);
-    GY_TRY(gy_ps_connect(options, GY_RPC_WORKER, &ps));
+    gy_ps_options o;
+    GY_TRY(gy_options_take(gy_ps_options, &o, options));
+    if (o.lead != NULL && o.servers == NULL) {
+        return show_led(&o, visit, arg);
+    }
+    GY_TRY(gy_ps_connect(&o, GY_RPC_WORKER, &ps));
     gy_deadline deadline = gy_deadline_after(ps->timeout_s);
     gy_status status = GY_OK;
     gy_ps_enter(ps);

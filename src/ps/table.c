@@ -28,6 +28,53 @@ static void on_opened(void *arg, gy_status status, const ProtobufCMessage *messa
     *at->clock = GY_MAX(*at->clock, opened->clock);
 }
 
+static void fill_open(const gy_ps *ps, uint32_t part, Gy__Ps__Table *shape, Gy__Ps__Open *open)
+{
+    gy__ps__open__init(open);
+    open->table = shape;
+    open->part = part;
+    open->parts = ps->part_count;
+    open->worker = ps->worker;
+    open->workers = ps->workers;
+    open->client = ps->client;
+}
+
+/* A new server of a part knows the table, but not that this worker is there. */
+static void on_reopened(void *arg, gy_status status, const ProtobufCMessage *message)
+{
+    gy_ps_table *table = arg;
+    (void)message;
+    if (status < 0 && table->failure.status == GY_OK) {
+        gy_error_take(&table->failure, status);
+    }
+}
+
+void gy_ps_reopen(void *arg, uint32_t part)
+{
+    gy_ps *ps = arg;
+    for (gy_ps_table *table = ps->tables; table != NULL; table = table->next) {
+        double numbers[PS_NUMBERS];
+        Gy__Ps__Table shape;
+        Gy__Ps__Open open;
+        gy_ps_table_tell(table->name, &table->options, numbers, &shape);
+        if (table->parts[part].id == 0) { /* it is being opened, which is done again */
+            continue;
+        }
+        fill_open(ps, part, &shape, &open);
+        open.is_again = true;
+        gy_status status = gy_ps_route_call(ps->route, part, true,
+                                            &(gy_rpc_request){.type = PS_OPEN,
+                                                              .message = &open.base,
+                                                              .deadline = GY_NEVER,
+                                                              .done = on_reopened,
+                                                              .arg = table},
+                                            NULL);
+        if (status < 0 && table->failure.status == GY_OK) {
+            gy_error_take(&table->failure, status);
+        }
+    }
+}
+
 static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
 {
     double numbers[PS_NUMBERS];
@@ -39,13 +86,7 @@ static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
     gy_ps_table_tell(table->name, &table->options, numbers, &shape);
     for (uint32_t i = 0; i < ps->part_count && status == GY_OK; i++) {
         Gy__Ps__Open open;
-        gy__ps__open__init(&open);
-        open.table = &shape;
-        open.part = i;
-        open.parts = ps->part_count;
-        open.worker = ps->worker;
-        open.workers = ps->workers;
-        open.client = ps->client;
+        fill_open(ps, i, &shape, &open);
         openings[i] = (opening){.table = table,
                                 .part = i,
                                 .pending = &pending,
@@ -66,6 +107,15 @@ static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
     return status < 0         ? gy_error_raise(&why)
            : error.status < 0 ? gy_error_raise(&error)
                               : GY_OK;
+}
+
+static void unlink_table(gy_ps *ps, const gy_ps_table *table)
+{
+    gy_ps_table **at = &ps->tables;
+    while (*at != table) {
+        at = &(*at)->next;
+    }
+    *at = table->next;
 }
 
 gy_status gy_ps_table_open(gy_ps *ps, const char *name, const gy_ps_table_options *options,
@@ -90,11 +140,13 @@ gy_status gy_ps_table_open(gy_ps *ps, const char *name, const gy_ps_table_option
         made->options.function = made->function;
     }
     gy_ps_enter(ps);
+    made->next = ps->tables; /* a part that is open has to be opened at a new head as well */
+    ps->tables = made;
     gy_status status = open_parts(ps, made, openings);
     if (status == GY_OK) {
-        made->next = ps->tables;
-        ps->tables = made;
         *table = made;
+    } else {
+        unlink_table(ps, made);
     }
     gy_error why;
     gy_error_take(&why, status);

@@ -445,6 +445,32 @@ static const struct {
      "grep -q traceEvents jt"},
     {"job", "last",
      "m wordcount in && m wordcount in && [ $(gyre job list --last 1 | wc -l) = 2 ]"},
+    {"ps", "lead",
+     "! gyre ps drain --lead 127.0.0.1:1 --plaintext --wait-timeout 0.1 127.0.0.1:2 2>said && "
+     "grep -q 127.0.0.1:1 said && ! gyre ps show --lead 127.0.0.1:1 --plaintext "
+     "--connect-timeout 0.1 2>said && grep -q 'no lead of 127.0.0.1:1 answers' said"},
+    {"ps", "replicas",
+     "rm -f lp l.db*; $GYRE_BIN ps lead --listen 127.0.0.1:0 --plaintext --table sqlite:l.db "
+     "--replicas 3 --port-file lp >said & l=$!; until [ -s lp ]; do :; done; "
+     "$GYRE_BIN ps serve --listen 127.0.0.1:0 --plaintext --lead $(cat lp) >said & s=$!; "
+     "! gyre ps show --lead $(cat lp) --plaintext --connect-timeout 1 2>told; r=$?; kill $s "
+     "$l; "
+     "wait $s; wait $l && [ $r = 0 ] && grep -q 'to have 3 replicas' told"},
+    {"ps", "parts", "! gyre ps lead --parts 65 2>said && grep -q 64 said"},
+    {"ps", "lease", "! gyre ps lead --lease 0.01 2>said && grep -q 0.1 said"},
+    {"ps", "table",
+     "echo nonsense >notable; ! gyre ps lead --listen 127.0.0.1:0 --plaintext --table notable "
+     "2>said >told && grep -q notable said"},
+    {"ps", "wait-timeout",
+     "! gyre ps drain --lead 127.0.0.1:1 --plaintext --wait-timeout 0.1 127.0.0.1:2 2>said && "
+     "grep -q 'ps drain' said"},
+    {"ps", "table-user", NULL},
+    {"ps", "table-password", NULL},
+    {"ps", "table-ca", NULL},
+    {"ps", "table-cert", NULL},
+    {"ps", "table-cert-key", NULL},
+    {"ps", "table-plaintext", NULL},
+    {"ps", "leader-lease", NULL},
     {"ps", "listen",
      "rm -f pp; $GYRE_BIN ps serve --listen 127.0.0.1:0 --plaintext --port-file pp >said & "
      "s=$!; "

@@ -8,9 +8,11 @@
 #include <stdio.h>
 
 static struct ps_settings {
-    const char *listen, *key, *port_file, *servers;
+    const char *listen, *key, *port_file, *servers, *lead;
     bool is_plaintext, has_failed, has_stats;
-    double connect_timeout_s, duration_s;
+    double connect_timeout_s, duration_s, timeout_s;
+    gy_ps_lead_run_options of; /* of `lead` */
+    long long replicas, parts;
     /* simulate */
     gy_option_list data;
     const char *sync;
@@ -19,6 +21,7 @@ static struct ps_settings {
     bool is_csv;
 } settings = {.connect_timeout_s = 10,
               .duration_s = 0.3,
+              .timeout_s = 60,
               .sync = "bsp,ssp:1,ssp:4,ssp:16,asp,backup:1,backup:2",
               .workers = 16,
               .batch = 256,
@@ -41,6 +44,7 @@ static int run_serve(char **operands, int count)
     (void)operands;
     (void)count;
     gy_ps_server_options options = {.listen = settings.listen,
+                                    .lead = settings.lead,
                                     .is_plaintext = settings.is_plaintext};
     if (options.listen == NULL) {
         return gy_cli_report_usage("gyre ps serve: --listen HOST:PORT must be given");
@@ -53,10 +57,88 @@ static int run_serve(char **operands, int count)
     if (checked != GY_EXIT_OK) {
         return checked;
     }
+    if (options.lead != NULL) {
+        checked = gy_cli_check_addresses("ps serve", "--lead", options.lead, 1);
+        if (checked != GY_EXIT_OK) {
+            return checked;
+        }
+    }
     gy_status status = gy_ps_serve(&options, listening, NULL);
     return status < 0            ? gy_cli_failure("ps serve", status)
            : settings.has_failed ? GY_EXIT_FAILURE
                                  : GY_EXIT_OK;
+}
+
+/* ---- lead ---- */
+
+static void leading(void *arg, const char *address)
+{
+    (void)arg;
+    printf("%s\n", address);
+    fflush(stdout);
+    settings.has_failed = !gy_cli_write_port_file("ps lead", settings.port_file, address);
+}
+
+static int run_lead(char **operands, int count)
+{
+    char kept[4096];
+    (void)operands;
+    (void)count;
+    gy_ps_lead_run_options options = settings.of;
+    options.listen = settings.listen;
+    options.is_plaintext = settings.is_plaintext;
+    options.replicas = (uint32_t)settings.replicas;
+    options.parts = (uint32_t)settings.parts;
+    if (options.listen == NULL || options.table == NULL) {
+        return gy_cli_report_usage(
+            "gyre ps lead: --listen HOST:PORT and --table must be given");
+    }
+    int checked = gy_cli_check_addresses("ps lead", "--listen", options.listen, 0);
+    if (checked == GY_EXIT_OK) {
+        checked = gy_cli_find_key("ps lead", settings.key, settings.is_plaintext, kept,
+                                  &options.key_file);
+    }
+    if (checked != GY_EXIT_OK) {
+        return checked;
+    }
+    gy_status status = gy_ps_lead_run(&options, leading, NULL);
+    return status < 0            ? gy_cli_failure("ps lead", status)
+           : settings.has_failed ? GY_EXIT_FAILURE
+                                 : GY_EXIT_OK;
+}
+
+/* ---- drain ---- */
+
+static void print_progress(void *arg, uint32_t parts)
+{
+    uint32_t *last = arg;
+    if (parts != *last) {
+        fprintf(stderr, "%u parts are left\n", parts);
+        *last = parts;
+    }
+}
+
+static int run_drain(char **operands, int count)
+{
+    char kept[4096];
+    uint32_t last = UINT32_MAX;
+    (void)count;
+    gy_ps_options options = {.lead = settings.lead,
+                             .is_plaintext = settings.is_plaintext,
+                             .timeout_s = settings.timeout_s};
+    if (options.lead == NULL) {
+        return gy_cli_report_usage("gyre ps drain: --lead HOST:PORT,... must be given");
+    }
+    int checked = gy_cli_check_addresses("ps drain", "--lead", options.lead, 1);
+    if (checked == GY_EXIT_OK) {
+        checked = gy_cli_find_key("ps drain", settings.key, settings.is_plaintext, kept,
+                                  &options.key_file);
+    }
+    if (checked != GY_EXIT_OK) {
+        return checked;
+    }
+    gy_status status = gy_ps_drain(&options, operands[0], print_progress, &last);
+    return status < 0 ? gy_cli_failure("ps drain", status) : GY_EXIT_OK;
 }
 
 /* ---- show ---- */
@@ -88,18 +170,22 @@ static gy_status print_facts(void *arg, const gy_ps_facts *facts)
     bool *has_head = arg;
     char sync[32];
     if (!*has_head) {
-        printf("%-21s  %-16s  %9s  %-10s  %10s  %11s  %9s  %9s  %7s  %7s\n", "server", "table",
-               "part", "rule", "rows", "clocks", "pushes", "duplicate", "dropped", "waiting");
+        printf("%-21s  %-16s  %9s  %-7s  %-10s  %10s  %11s  %9s  %9s  %7s  %7s\n", "server",
+               "table", "part", "replica", "rule", "rows", "clocks", "pushes", "duplicate",
+               "dropped", "waiting");
         *has_head = true;
     }
-    char part[32], clocks[48];
+    char part[32], clocks[48], place[32] = "-";
+    if (facts->place > 0) {
+        snprintf(place, sizeof(place), "%u", facts->place);
+    }
     gy_ps_sync_print(facts->options.sync, sync, sizeof(sync));
     snprintf(part, sizeof(part), "%u of %u", facts->part + 1, facts->parts);
     snprintf(clocks, sizeof(clocks), "%llu to %llu", (unsigned long long)facts->clock_min,
              (unsigned long long)facts->clock_max);
-    printf("%-21s  %-16s  %9s  %-10s  %10llu  %11s  %9llu  %9llu  %7llu  %7u\n", facts->server,
-           facts->table, part, sync, (unsigned long long)facts->rows, clocks,
-           (unsigned long long)facts->pushes, (unsigned long long)facts->duplicates,
+    printf("%-21s  %-16s  %9s  %-7s  %-10s  %10llu  %11s  %9llu  %9llu  %7llu  %7u\n",
+           facts->server, facts->table, part, place, sync, (unsigned long long)facts->rows,
+           clocks, (unsigned long long)facts->pushes, (unsigned long long)facts->duplicates,
            (unsigned long long)facts->dropped, facts->waiting);
     if (settings.has_stats) {
         print_stats(facts);
@@ -114,10 +200,12 @@ static int run_show(char **operands, int count)
     (void)operands;
     (void)count;
     gy_ps_options options = {.servers = settings.servers,
+                             .lead = settings.lead,
                              .is_plaintext = settings.is_plaintext,
                              .timeout_s = settings.connect_timeout_s};
-    if (options.servers == NULL) {
-        return gy_cli_report_usage("gyre ps show: --servers HOST:PORT,... must be given");
+    if ((options.servers == NULL) == (options.lead == NULL)) {
+        return gy_cli_report_usage(
+            "gyre ps show: either --servers or --lead HOST:PORT,... must be given");
     }
     int found = gy_cli_find_key("ps show", settings.key, settings.is_plaintext, kept,
                                 &options.key_file);
@@ -178,10 +266,50 @@ static const gy_option serve_options[] = {
     {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
      NULL},
     {&gy_option_port_file, GY_OPTION_PATH, NULL, PLACE(port_file), 0, 0, NULL},
+    {&gy_option_lead, GY_OPTION_TEXT, "default: none, clients list the servers", PLACE(lead), 0,
+     0, NULL},
+};
+
+static const gy_option lead_options[] = {
+    {&gy_option_listen, GY_OPTION_TEXT, "port 0: the system chooses one", PLACE(listen), 0, 0,
+     NULL},
+    {&gy_option_table, GY_OPTION_TEXT, NULL, PLACE(of.table), 0, 0, NULL},
+    {&gy_option_replicas, GY_OPTION_INTEGER, "default: 2", PLACE(replicas), 1, 7, NULL},
+    {&gy_option_parts, GY_OPTION_INTEGER, "default: 4", PLACE(parts), 1, 64, NULL},
+    {&gy_option_lease, GY_OPTION_REAL,
+     "a server silent for twice as long is replaced; default: 1", PLACE(of.lease_s), 0.1, 3600,
+     NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
+     NULL},
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
+     NULL},
+    {&gy_option_port_file, GY_OPTION_PATH, NULL, PLACE(port_file), 0, 0, NULL},
+    {&gy_option_table_user, GY_OPTION_TEXT, NULL, PLACE(of.table_user), 0, 0, NULL},
+    {&gy_option_table_password, GY_OPTION_PATH, NULL, PLACE(of.table_password_file), 0, 0,
+     NULL},
+    {&gy_option_table_ca, GY_OPTION_PATH, NULL, PLACE(of.table_authorities), 0, 0, NULL},
+    {&gy_option_table_cert, GY_OPTION_PATH, NULL, PLACE(of.table_certificate), 0, 0, NULL},
+    {&gy_option_table_cert_key, GY_OPTION_PATH, NULL, PLACE(of.table_certificate_key), 0, 0,
+     NULL},
+    {&gy_option_table_plaintext, GY_OPTION_FLAG, NULL, PLACE(of.table_is_plaintext), 0, 0,
+     NULL},
+    {&gy_option_leader_lease, GY_OPTION_REAL, "default: 5", PLACE(of.table_lease_s), 1, 3600,
+     NULL},
+};
+
+static const gy_option drain_options[] = {
+    {&gy_option_lead, GY_OPTION_TEXT, NULL, PLACE(lead), 0, 0, NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
+     NULL},
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
+     NULL},
+    {&gy_option_wait_timeout, GY_OPTION_REAL, "default: 60", PLACE(timeout_s), 0.001, 1e6,
+     NULL},
 };
 
 static const gy_option show_options[] = {
     {&gy_option_servers, GY_OPTION_TEXT, NULL, PLACE(servers), 0, 0, NULL},
+    {&gy_option_lead, GY_OPTION_TEXT, "all servers that they have", PLACE(lead), 0, 0, NULL},
     {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
      NULL},
     {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
@@ -213,11 +341,33 @@ static const gy_option simulate_options[] = {
 };
 
 static const gy_command verbs[] = {
+    {.name = "ps lead",
+     .operands = "",
+     .description =
+         "Runs the lead of a cluster of parameter servers: it says which servers have which\n"
+         "parts of tables, replaces servers that are lost, and moves parts to those that "
+         "come.\n"
+         "Of several with one table one leads; the others are on standby.",
+     .options = lead_options,
+     .option_count = COUNT(lead_options),
+     .settings = &settings,
+     .run = run_lead},
+    {.name = "ps drain",
+     .operands = "HOST:PORT",
+     .operands_least = 1,
+     .operands_most = 1,
+     .description = "Moves all parts of a server to others, so that it can be stopped.",
+     .options = drain_options,
+     .option_count = COUNT(drain_options),
+     .settings = &settings,
+     .run = run_drain},
     {.name = "ps serve",
      .operands = "",
      .description =
          "Runs a parameter server: it holds the parts of tables that workers open, in memory,\n"
-         "until SIGTERM. Prints HOST:PORT once it serves.",
+         "until SIGTERM. Prints HOST:PORT once it serves. With --lead its parts are those "
+         "that\n"
+         "the lead gives it, each of which other servers have as well.",
      .options = serve_options,
      .option_count = COUNT(serve_options),
      .settings = &settings,
@@ -254,12 +404,14 @@ static const gy_command verbs[] = {
 
 const gy_command gy_command_ps = {
     .name = "ps",
-    .summary = "parameter servers: serve, show, measure and simulate tables",
+    .summary = "parameter servers: serve, lead, drain, show, measure, simulate",
     .operands = "VERB [OPTION...]",
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
     .description = "serve  run a parameter server\n"
+                   "lead   run the lead of parameter servers that replace each other\n"
+                   "drain  move all parts of a server to others\n"
                    "show   print the tables of servers\n"
                    "bench  measure pushes and pulls beside plain sockets\n"
                    "simulate  compare rules of consistency in virtual time",

@@ -416,3 +416,16 @@ const gy_ps_table_options *gy_ps_part_table(const gy_ps_part *part)
 {
     return &part->options.table;
 }
+
+uint32_t gy_ps_part_worker_count(const gy_ps_part *part)
+{
+    return part->clocks.count;
+}
+
+bool gy_ps_part_has_worker(const gy_ps_part *part, uint32_t worker, uint64_t *client)
+{
+    GY_ASSERT(worker < part->clocks.count);
+    const ps_worker *row = &part->clocks.workers[worker];
+    *client = row->client;
+    return row->is_live && row->has_joined;
+}

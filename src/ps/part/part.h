@@ -5,13 +5,14 @@
  * rules of consistency are questions about that table.
  *
  * Reading order: update.c what a gradient does to rows · rows.c where they are · clock.c
- * workers and rules · held.c pushes of a clock that is not over · part.c all together · keys.c
- * which part a key belongs to.
+ * workers and rules · held.c pushes of a clock that is not over · part.c all together · image.c
+ * a part as bytes · keys.c which part a key belongs to.
  */
 #ifndef GY_PS_PART_PART_H
 #define GY_PS_PART_PART_H
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include <gyre/ps.h>
 
@@ -127,5 +128,23 @@ typedef struct gy_ps_part_facts {
 } gy_ps_part_facts;
 void gy_ps_part_look(const gy_ps_part *part, gy_ps_part_facts *facts);
 const gy_ps_table_options *gy_ps_part_table(const gy_ps_part *part);
+/** A worker that is waited for and has joined: its client. False: it is none. */
+bool gy_ps_part_has_worker(const gy_ps_part *part, uint32_t worker, uint64_t *client);
+/** Workers have smaller numbers than this. */
+uint32_t gy_ps_part_worker_count(const gy_ps_part *part);
+
+/* ---- image.c ---- */
+
+/** Append all that the part is: rows, the state of their update, workers, what is held, and
+ * what it has counted but for refusals, which no replica hears of. A part of the same options
+ * that loads it has the same bits. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_ps_part_save(const gy_ps_part *part, gy_text *image);
+/**
+ * Take the place of a new part's state. *used becomes the bytes that were read.
+ * @return GY_OK; GY_FORMAT it is no image of such a part; GY_NOMEM. After a failure the part
+ * can only be freed
+ */
+GY_MUST_CHECK gy_status gy_ps_part_load(gy_ps_part *part, const void *image, size_t size_bytes,
+                                        size_t *used);
 
 #endif
