@@ -14,6 +14,7 @@ static void on_map(void *arg, gy_status status, const ProtobufCMessage *message)
         lead->again_ns = gy_ps_chain_now(chain) + retry_ns;
         return;
     }
+    lead->again_ns = 0; /* at once: the next map may follow */
     status = gy_ps_map_hear((const Gy__Ps__Map *)message, &map);
     if (status == GY_OK) {
         status = gy_ps_chain_take_map(chain, &map);

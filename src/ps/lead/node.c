@@ -16,11 +16,12 @@ static gy_status answer_map(const gy_ps_lead_node *at, const gy_rpc_asked *asked
     return gy_rpc_answer(at->rpc, asked, &message.map.base);
 }
 
-static void answer_asks(gy_ps_lead_node *at)
+/* Those of servers, or of all others. */
+static void answer_some(gy_ps_lead_node *at, bool is_server)
 {
     for (size_t i = 0; i < at->ask_count;) {
         const gy_ps_map_ask one = at->asks[i];
-        if (one.epoch >= at->lead.map.epoch) {
+        if (one.epoch >= at->lead.map.epoch || (one.asked.role == GY_RPC_SERVER) != is_server) {
             i++;
             continue;
         }
@@ -30,6 +31,13 @@ static void answer_asks(gy_ps_lead_node *at)
             gy_rpc_refuse(at->rpc, &one.asked, status, gy_error_text());
         }
     }
+}
+
+/* Servers first: a client with a map that they have not waits until they hear of it. */
+static void answer_asks(gy_ps_lead_node *at)
+{
+    answer_some(at, true);
+    answer_some(at, false);
 }
 
 static gy_status serve_ask(void *arg, const gy_rpc_asked *asked,
