@@ -20,7 +20,7 @@
 
 enum { SERVERS = 4, WORKERS = 2, SHARED = 10, PARTS = 4 };
 
-static const char lease[] = "0.4"; /* a server silent for twice as long is replaced */
+static const char lease[] = "1"; /* a server silent for twice as long is replaced */
 static char folder[64], lead_address[64];
 static pid_t lead_process, servers[SERVERS];
 static char addresses[SERVERS][64];
