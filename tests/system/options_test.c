@@ -680,7 +680,7 @@ GY_TEST(every_option_of_help_has_a_line)
               "for v in list drain; do gyre cluster $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/cluster \\2/p\"; done | sort "
               "-u; "
-              "for v in serve show bench simulate; do gyre ps $v --help | "
+              "for v in serve lead drain show bench simulate; do gyre ps $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/ps \\2/p\"; done | sort -u; "
               "for v in ls cat cp; do gyre store $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/store \\2/p\"; done; "
