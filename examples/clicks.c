@@ -1,9 +1,7 @@
-/*
- * Click-through rates, the classic work of parameter servers: sparse rows, a weight for each
+/* Click-through rates, the classic work of parameter servers: sparse rows, a weight for each
  * feature that was ever seen, and FTRL-proximal at the server (McMahan et al., KDD 2013).
  * Prints the log loss of every tenth row: `gyre train logistic` tests with them, too.
- *     cc clicks.c -lgyre -lm -lpthread -o clicks && ./clicks w6a.libsvm
- */
+ *     cc clicks.c -lgyre -lm -lpthread -o clicks && ./clicks w6a.libsvm */
 #include <gyre/data.h>
 #include <gyre/ps.h>
 #include <math.h>
@@ -59,21 +57,23 @@ int main(int argc, char **argv)
     need(gy_read_libsvm(argc == 2 ? argv[1] : "", &d));
     need(gy_ps_server_open(&GY_OPTIONS(gy_ps_server_options, .is_plaintext = 1), &server));
     need(pthread_create(&thread, NULL, serve, server) == 0 ? GY_OK : GY_LIMIT);
-    const gy_ps_options at =
-        GY_OPTIONS(gy_ps_options, .is_plaintext = 1, .servers = gy_ps_server_address(server));
-    need(gy_ps_open(&at, &ps));
-    const gy_ps_table_options ftrl =
-        GY_OPTIONS(gy_ps_table_options, .is_sparse = 1, .rate = 0.3, .update = GY_PS_FTRL,
-                   .sync = gy_ps_asp(), .l1 = 0.1);
-    need(gy_ps_table_open(ps, "clicks", &ftrl, &table));
+    need(gy_ps_open(
+        &GY_OPTIONS(gy_ps_options, .is_plaintext = 1, .servers = gy_ps_server_address(server)),
+        &ps));
+    need(gy_ps_table_open(ps, "clicks",
+                          &GY_OPTIONS(gy_ps_table_options, .is_sparse = 1, .rate = 0.3,
+                                      .update = GY_PS_FTRL, .sync = gy_ps_asp(), .l1 = 0.1),
+                          &table));
     for (int pass = 1; pass <= 2 * EPOCHS; pass++) { /* training and test in turn */
         const size_t tests = d->rows / 10, seen = pass % 2 == 0 ? tests : d->rows - tests;
         double loss = 0;
-        for (size_t i = 0; i < d->rows; i++) {
-            const size_t row = i * 7919 % d->rows; /* an order that mixes the labels */
+        for (size_t i = 0, row = 0; i < d->rows; i++) {
+            row = i * 7919 % d->rows; /* an order that mixes the labels */
             loss += (row % 10 == 9) == (pass % 2 == 0) ? learn(table, d, row) : 0;
         }
         printf("%s loss %.4f\n", pass % 2 == 0 ? "test" : "training", loss / (double)seen);
     }
+    gy_ps_close(ps);
+    gy_libsvm_free(d);
     return 0;
 }
