@@ -49,15 +49,13 @@ static const char *separator_at(const csv *c, const char *at, const char *end)
 /* Where the quote that opens at `at` closes; NULL: nowhere. */
 static const char *closing_quote(const char *at, const char *end)
 {
-    for (at++; at < end; at++) {
-        at = memchr(at, '"', (size_t)(end - at));
-        if (at == NULL) {
-            return NULL;
+    const char *from = at + 1;
+    while (from < end) {
+        const char *quote = memchr(from, '"', (size_t)(end - from));
+        if (quote == NULL || quote + 1 == end || quote[1] != '"') {
+            return quote;
         }
-        if (at + 1 == end || at[1] != '"') {
-            return at;
-        }
-        at++;
+        from = quote + 2; /* two stand for one */
     }
     return NULL;
 }
