@@ -95,15 +95,15 @@ typedef struct gy_ps_lead_node {
     uint8_t packed[GY_PS_MAP_BYTES];
 } gy_ps_lead_node;
 
-/** Options of its node, which becomes node->rpc. */
-gy_rpc_options gy_ps_lead_node_options(gy_ps_lead_node *node);
+/** Options of its node, which becomes at->rpc. */
+gy_rpc_options gy_ps_lead_node_options(gy_ps_lead_node *at);
 /** It was elected, and this is what the table has; NULL: nothing. */
-void gy_ps_lead_node_load(gy_ps_lead_node *node, const gy_ps_lead_options *options,
+void gy_ps_lead_node_load(gy_ps_lead_node *at, const gy_ps_lead_options *options,
                           const gy_ps_map *map);
-/** Do what is due: by node->step_ns, and after a turn. */
-void gy_ps_lead_node_step(gy_ps_lead_node *node);
-void gy_ps_lead_node_stored(gy_ps_lead_node *node);
+/** Do what is due: by at->step_ns, and after a turn. */
+void gy_ps_lead_node_step(gy_ps_lead_node *at);
+void gy_ps_lead_node_stored(gy_ps_lead_node *at);
 /** Frees the node's rpc, too. */
-void gy_ps_lead_node_fini(gy_ps_lead_node *node);
+void gy_ps_lead_node_fini(gy_ps_lead_node *at);
 
 #endif

@@ -300,6 +300,7 @@ static void bear(gy_ps_lead *lead, gy_ps_map *map)
     if (map->server_count < map->replicas) {
         return;
     }
+    GY_ASSERT(map->replicas > 0 && map->server_count > 0);
     for (uint32_t part = 0; part < lead->options.parts; part++) {
         gy_ps_map_chain *chain = &map->chains[part];
         *chain = (gy_ps_map_chain){.epoch = 0};
@@ -308,6 +309,7 @@ static void bear(gy_ps_lead *lead, gy_ps_map *map)
             GY_ASSERT(id != 0);
             chain->members[chain->count++] = id;
         }
+        GY_ASSERT(chain->count > 0 && map->server_count > 0);
         /* heads are spread, too */
         uint32_t turn = part / map->server_count % chain->count;
         uint64_t first = chain->members[0];

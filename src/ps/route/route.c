@@ -343,7 +343,7 @@ static void on_map(void *arg, gy_status status, const ProtobufCMessage *message)
             gy_fail(GY_MISMATCH, "a map of cluster %llx: this client is of %llx",
                     (unsigned long long)map.cluster, (unsigned long long)route->map.cluster);
     }
-    if (status < 0) {
+    if (status != GY_OK) {
         gy_debug("no map: %s", gy_error_text());
         lead->again_ns = gy_now_ns(route->options.env) + 4 * retry_ns;
         return;

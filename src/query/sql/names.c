@@ -21,7 +21,10 @@ static size_t cut_at(const char *name, size_t size)
 
 static char fold(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    if (c >= 'A' && c <= 'Z') {
+        return (char)(c - 'A' + 'a');
+    }
+    return c;
 }
 
 /* An identifier of the text: without its quotes, or folded. */
@@ -34,7 +37,11 @@ static gy_status spell(gy_sql_reader *in, const char *text, size_t size)
         return GY_NOMEM;
     }
     for (size_t i = is_quoted ? 1 : 0; i < size - (is_quoted ? 1 : 0); i++) {
-        name[length++] = is_quoted ? text[i] : fold(text[i]);
+        name[length] = text[i];
+        if (!is_quoted) {
+            name[length] = fold(text[i]);
+        }
+        length++;
         i += is_quoted && text[i] == '"'; /* two stand for one */
     }
     memcpy(cut, name, cut_at(name, length));
