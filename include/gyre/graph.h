@@ -550,11 +550,11 @@ GY_API GY_MUST_CHECK gy_status gy_session_explain(gy_session *session, int64_t b
                                                   const gy_node *fetches, int fetch_count,
                                                   char **text);
 /**
- * The exchanges of the runs that had these fetches, of the batch that ran oftenest, those first
- * that take longest by prediction: kind, axis, placements, value and who wants it so; bytes and
- * milliseconds of a run by prediction, and as this rank counted and measured them. Waits for no
- * other rank.
- * @param lines_max  exchanges that are told, the longest ones; 0: all
+ * The exchanges of the runs that had these fetches, of the batch size that ran most often.
+ * Those with the longest predicted time come first: kind, axis, placements, value, the nodes
+ * that read it so; predicted bytes and milliseconds of a run, and those that this rank counted
+ * and measured. Does not wait for other ranks.
+ * @param lines_max  exchanges that are printed, the longest ones; 0: all
  * @param text  takes the text; free it with gy_string_free
  * @return GY_OK; GY_NOTFOUND no run had these fetches; GY_ARG; GY_NOMEM
  */

@@ -394,7 +394,7 @@ static void print_exchanges(const gy_graph *graph, gy_graph_exchange *list, int3
     const int32_t shown = told->lines_max > 0 ? GY_MIN(count, (int32_t)told->lines_max) : count;
     gy_text_add(text, "  %-14s %-6s %-6s    %-6s  %10s %9s", "exchange", "axis", "from", "to",
                 "sent", "ms");
-    gy_text_add(text, "%s  value, and who wants it so\n",
+    gy_text_add(text, "%s  value, and the nodes that read it so\n",
                 told->spent == NULL ? "" : "     counted  measured   exposed");
     print_sums(list, count, told, text);
     qsort(list, (size_t)count, sizeof(*list), by_time);

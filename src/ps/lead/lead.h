@@ -1,12 +1,12 @@
 /**
- * The lead of a cluster of parameter servers: it knows who is there, and makes the maps. Inside
- * is a pure machine (plan.c), and a node around it
- * (node.c), which its process (process.c) and the simulator drive: servers
- * renew, time passes, and a map that differs from the last one is to be stored by compare-and-
- * set before anyone hears of it.
+ * The lead of a cluster of parameter servers: it keeps the list of live servers, and makes the
+ * maps from parts to servers. The decisions are a pure machine (plan.c). A node around it
+ * (node.c) receives messages; the process (process.c) and the simulator drive that node:
+ * servers renew their leases, time passes, and each new map is stored by compare-and-set before
+ * it is sent to anyone.
  *
- * The lead only decides what is best. What is safe lies with the chains: a map that takes a
- * living server for dead costs time, and no event.
+ * The lead decides which map is best; the chains guarantee safety: a map that takes a living
+ * server for dead costs time, but loses no push.
  */
 #ifndef GY_PS_LEAD_LEAD_H
 #define GY_PS_LEAD_LEAD_H
