@@ -2,7 +2,7 @@
  * bytes beside it, is applied or refused, and the server lives on. The input is calls: a byte
  * for the method, then its fields or (raw) its packed message, then the bytes beside it. */
 #include "ps/server_priv.h"
-#include "rpc/carrier.h"
+#include "rpc/link_fuzz.h"
 #include "transport/net.h"
 
 #include <stdio.h>
@@ -30,34 +30,9 @@ static uint64_t number_of(input *in)
 
 /* ---- A link without a network ---- */
 
-static bool is_closed;
 static gy_rpc *node;
 static gy_rpc_link *link_to;
 static uint64_t sequence, calls;
-
-static gy_status dial(void *carrier, gy_rpc_link *link, const char *address)
-{
-    (void)carrier;
-    (void)link;
-    (void)address;
-    return gy_fail(GY_PEER, "nobody is there");
-}
-
-static void push(void *carrier, gy_rpc_link *link)
-{
-    (void)carrier;
-    (void)link;
-}
-
-static void close_link(void *carrier, gy_rpc_link *link)
-{
-    (void)carrier;
-    (void)link;
-    is_closed = true;
-}
-
-static const gy_rpc_carrier_ops ops = {
-    .name = "fuzz", .dial = dial, .push = push, .close = close_link};
 
 enum { TAG_HELLO = 1, TAG_CALL = 5, TAG_BESIDE = 9 }; /* of rpc's frames */
 
@@ -66,7 +41,7 @@ static void say(uint64_t tag, const uint8_t *body, size_t size)
     uint8_t head[GY_FRAME_BYTES];
     const void *out = NULL;
     size_t more = 0;
-    if (is_closed || size == 0) {
+    if (link_fuzz_is_closed || size == 0) {
         return;
     }
     gy_transport_frame_write(
@@ -74,10 +49,10 @@ static void say(uint64_t tag, const uint8_t *body, size_t size)
             .type = GY_FRAME_MESSAGE, .size_bytes = size, .tag = tag, .sequence = sequence++},
         head);
     gy_rpc_link_input(node, link_to, head, sizeof(head));
-    if (!is_closed) {
+    if (!link_fuzz_is_closed) {
         gy_rpc_link_input(node, link_to, body, size);
     }
-    while (!is_closed && (more = gy_rpc_link_output(link_to, &out)) > 0) {
+    while (!link_fuzz_is_closed && (more = gy_rpc_link_output(link_to, &out)) > 0) {
         gy_rpc_link_sent(node, link_to, more);
     }
 }
@@ -285,21 +260,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const gy_ps_named_function functions[] = {{"seen", see, NULL}};
     input in = {data, data + size};
     gy_log_set_level(GY_LOG_ERROR);
-    is_closed = false;
+    link_fuzz_is_closed = false;
     sequence = calls = 0;
     GY_ASSERT(gy_ps_server_init(&server, gy_env_real()) == GY_OK);
     server.functions = functions;
     server.function_count = GY_COUNT(functions);
     gy_rpc_options options = gy_ps_server_node(&server);
-    GY_ASSERT(gy_rpc_new_carried(gy_env_real(), &options, &ops, NULL, &node) == GY_OK);
+    GY_ASSERT(gy_rpc_new_carried(gy_env_real(), &options, &link_fuzz_ops, NULL, &node) ==
+              GY_OK);
     server.rpc = node;
     GY_ASSERT(gy_rpc_link_in(node, "fuzz", &link_to) == GY_OK);
     gy_rpc_link_up(node, link_to, GY_RPC_WORKER, "");
     greet();
-    for (int i = 0; i < 64 && in.at < in.end && !is_closed; i++) {
+    for (int i = 0; i < 64 && in.at < in.end && !link_fuzz_is_closed; i++) {
         next_call(&in);
     }
-    if (!is_closed) {
+    if (!link_fuzz_is_closed) {
         gy_rpc_tick(node);
     }
     gy_ps_server_fini(&server);

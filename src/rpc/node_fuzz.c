@@ -1,7 +1,7 @@
 /* Fuzz target: whatever a peer that proved its key says, a node lives on: it answers, refuses
  * or hangs up, and keeps no more than it should. The input is frames without their heads: kind,
  * type, length, body. */
-#include "rpc/carrier.h"
+#include "rpc/link_fuzz.h"
 
 #include "rpc/proto/rpc.pb-c.h"
 #include "transport/net.h"
@@ -9,32 +9,6 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static bool is_closed;
-
-static gy_status dial(void *carrier, gy_rpc_link *link, const char *address)
-{
-    (void)carrier;
-    (void)link;
-    (void)address;
-    return gy_fail(GY_PEER, "nobody is there");
-}
-
-static void push(void *carrier, gy_rpc_link *link)
-{
-    (void)carrier;
-    (void)link;
-}
-
-static void close_link(void *carrier, gy_rpc_link *link)
-{
-    (void)carrier;
-    (void)link;
-    is_closed = true;
-}
-
-static const gy_rpc_carrier_ops ops = {
-    .name = "fuzz", .dial = dial, .push = push, .close = close_link};
 
 static gy_rpc *node;
 
@@ -134,7 +108,7 @@ static void say(gy_rpc_link *link, uint64_t tag, uint64_t sequence, const uint8_
     memcpy(bytes + GY_FRAME_BYTES, body, size);
     gy_rpc_link_input(node, link, bytes, GY_FRAME_BYTES + size);
     gy_free(bytes);
-    if (!is_closed) {
+    if (!link_fuzz_is_closed) {
         const void *out = NULL;
         size_t more = 0;
         while ((more = gy_rpc_link_output(link, &out)) > 0) {
@@ -169,13 +143,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) {
         return 0;
     }
-    is_closed = false;
+    link_fuzz_is_closed = false;
     gy_log_set_level(GY_LOG_ERROR);
-    GY_ASSERT(gy_rpc_new_carried(gy_env_real(), &options, &ops, NULL, &node) == GY_OK);
+    GY_ASSERT(gy_rpc_new_carried(gy_env_real(), &options, &link_fuzz_ops, NULL, &node) ==
+              GY_OK);
     GY_ASSERT(gy_rpc_link_in(node, "fuzz", &link) == GY_OK);
     gy_rpc_link_up(node, link, GY_RPC_DAEMON, "");
     uint64_t sequence = data[0] % 2 == 1 ? greet(link) : 0;
-    for (size_t at = 1; at + 4 <= size && !is_closed;) {
+    for (size_t at = 1; at + 4 <= size && !link_fuzz_is_closed;) {
         uint64_t tag = (uint64_t)data[at] | (uint64_t)data[at + 1] << 8;
         size_t bytes = (size_t)data[at + 2] | (size_t)(data[at + 3] & 15) << 8;
         at += 4;
@@ -183,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         say(link, tag, sequence++, data + at, bytes);
         at += bytes;
     }
-    if (!is_closed) {
+    if (!link_fuzz_is_closed) {
         gy_rpc_tick(node);
     }
     gy_rpc_free(node);
