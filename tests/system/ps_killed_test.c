@@ -210,6 +210,37 @@ static gy_status count_part(void *arg, const gy_ps_facts *facts)
     return GY_OK;
 }
 
+typedef struct parts_of {
+    const char *server;
+    int count;
+} parts_of;
+
+static gy_status count_parts_of(void *arg, const gy_ps_facts *facts)
+{
+    parts_of *parts = arg;
+    parts->count += strcmp(facts->server, parts->server) == 0 && facts->place > 0;
+    return GY_OK;
+}
+
+/* Wait until a server that has come holds a part. */
+static void await_part(const char *server)
+{
+    gy_env *env = gy_env_real();
+    gy_deadline deadline = gy_env_deadline(env, 40);
+    const gy_ps_options options = {.lead = lead_address, .is_plaintext = true, .timeout_s = 1};
+    for (;;) {
+        parts_of parts = {.server = server};
+        if (gy_ps_show(&options, count_parts_of, &parts) == GY_OK && parts.count > 0) {
+            return;
+        }
+        check_works();
+        if (gy_now_ns(env) > deadline.at_ns) {
+            fail_msg("server %s takes over no part", server);
+        }
+        (void)gy_env_poll(env, gy_env_deadline(env, 0.05));
+    }
+}
+
 static bool has_replicas(void)
 {
     int counts[PARTS] = {0};
@@ -306,6 +337,7 @@ GY_TEST(kills_and_stops_lose_nothing)
     assert_int_equal(kill(servers[1], SIGCONT), 0);
     await_rounds(100);
     start_server(3); /* it takes over parts under load */
+    await_part(addresses[3]);
     await_rounds(100);
     const gy_ps_options draining = {
         .lead = lead_address, .is_plaintext = true, .timeout_s = 30};
