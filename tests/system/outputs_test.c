@@ -78,11 +78,10 @@ GY_TEST(what_cannot_be_an_output_is_refused)
     must(
         "! gyre mr --map 'cat >>ran' in -o s3://old/a 2>said && grep -q 's3://old/a/ cannot be "
         "an output: the server does not obey If-None-Match' said && [ ! -e ran ]");
-    must(
-        "export GYRE_STORE_TIMEOUT=0.3; ! gyre mr wordcount in -o s3://ill/a 2>said && grep -q "
-        "'cannot list s3://ill/a/' said; ! gyre mr wordcount in -o $HDFS/denied/a 2>said && "
-        "grep -q 'Permission denied' said; ! gyre mr wordcount in -o hdfs://u:word@h/a 2>said "
-        "&& grep -q 'has a password' said && ! grep -q u:word said; none");
+    must("! GYRE_STORE_TIMEOUT=0.3 $GYRE_BIN mr wordcount in -o s3://ill/a 2>said && grep -q "
+         "'cannot list s3://ill/a/' said; ! gyre mr wordcount in -o $HDFS/denied/a 2>said && "
+         "grep -q 'Permission denied' said; ! gyre mr wordcount in -o hdfs://u:word@h/a 2>said "
+         "&& grep -q 'has a password' said && ! grep -q u:word said; none");
     must("export AWS_SECRET_ACCESS_KEY=o7her; ! gyre mr wordcount in -o s3://good/denied "
          "2>said && grep -q 'access denied' said && ! grep -q o7her said");
 }
