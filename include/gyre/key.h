@@ -7,10 +7,11 @@
  * roles EPOCH ROLE HEX          a restricted key of one role, which derives those of its
  * subjects EPOCH ROLE/SUBJECT HEX  a restricted key of one role for one subject (a job)
  *
- * Roles are nameserver, daemon, manager, submitter, watcher and operator; a subject is 1 to 64
- * printable characters without whitespace. A process offers the newest epoch and accepts all of
- * them: add a new epoch on every host, then retire the old one; no process has to restart. A
- * file that holds the hexadecimal digits of one secret alone is epoch 1.
+ * Roles are nameserver, daemon, manager, submitter, watcher, operator, server, worker and lead;
+ * a subject is 1 to 64 printable characters without whitespace. A process offers the newest
+ * epoch and accepts all of them: add a new epoch on every host, then retire the old one; no
+ * process has to restart. A file that holds the hexadecimal digits of one secret alone is
+ * epoch 1.
  */
 #ifndef GYRE_KEY_H
 #define GYRE_KEY_H

@@ -136,6 +136,7 @@ typedef struct gy_ps_options {
     const char *servers;  /* "HOST:PORT,HOST:PORT": the same list at all workers; part i of a
                              table  is at the i-th */
     const char *lead;     /* instead of servers: "HOST:PORT,HOST:PORT" of gy_ps_lead_run's */
+    uint32_t replicas;    /* that each part is to have at the lead; 0: any */
     const char *key_file; /* key ring; NULL: only with is_plaintext */
     bool is_plaintext;    /* no key; loopback addresses alone */
     uint32_t worker;      /* which one this is, of ... */
@@ -150,7 +151,8 @@ typedef struct gy_ps_options {
 /**
  * Reach all servers.
  * @return GY_OK; GY_ARG options; GY_PEER or GY_TIMEOUT with the server that does not answer;
- *     GY_NOTFOUND, GY_STATE, GY_FORMAT the key file; GY_NOMEM
+ *     GY_MISMATCH the lead's parts have another number of replicas; GY_NOTFOUND, GY_STATE,
+ *     GY_FORMAT the key file; GY_NOMEM
  * @threads any; starts one that keeps connections alive
  */
 GY_API GY_MUST_CHECK gy_status gy_ps_open(const gy_ps_options *options, gy_ps **ps);

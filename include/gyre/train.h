@@ -251,7 +251,10 @@ typedef struct gy_parameter_pin {
  */
 typedef struct gy_train_servers {
     size_t struct_size;
-    const char *servers;  /* "HOST:PORT,HOST:PORT", as in gy_ps_options */
+    /* "HOST:PORT,HOST:PORT" of servers, or of leads, and the replicas of each part that these
+     * are to have (0: any), as in gy_ps_options */
+    const char *servers, *lead;
+    uint32_t replicas;
     const char *key_file; /* key ring; NULL: only with is_plaintext */
     bool is_plaintext;
     uint32_t worker, workers; /* which one this is, of how many; workers 0: 1 */

@@ -142,11 +142,12 @@ const gy_command gy_command_key = {
         "WHO\n"
         "is one or more of the roles nameserver, daemon, manager, submitter, watcher, "
         "operator,\n"
-        "server and worker, separated by commas, or ROLE/SUBJECT for a single subject, such as "
-        "the manager of "
-        "one\n"
-        "job. Daemons need daemon,manager. After a rotation, derive the file again. show "
-        "lists\n"
-        "epochs and roles.",
+        "server, worker and lead, separated by commas, or ROLE/SUBJECT for a single subject, "
+        "such\n"
+        "as the manager of one job. Daemons need daemon,manager; parameter servers "
+        "server,worker,\n"
+        "their lead lead,server,worker,operator. After a rotation, derive the file again. "
+        "show\n"
+        "lists epochs and roles.",
     .run = run,
 };

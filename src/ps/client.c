@@ -59,7 +59,7 @@ static gy_status dial_all(gy_ps *ps)
 }
 
 /* Wait for a map with parts; their heads are reached when they are called. */
-static gy_status find_parts(gy_ps *ps, const char *leads)
+static gy_status find_parts(gy_ps *ps, const char *leads, uint32_t replicas)
 {
     GY_TRY(gy_ps_route_new(
         &(gy_ps_route_options){
@@ -80,7 +80,13 @@ static gy_status find_parts(gy_ps *ps, const char *leads)
         (void)gy_ps_turn(ps, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
     }
     ps->part_count = gy_ps_route_map(ps->route)->chain_count;
-    return GY_OK;
+    const uint32_t has = gy_ps_route_map(ps->route)->replicas;
+    return replicas == 0 || replicas == has
+               ? GY_OK
+               : gy_fail(GY_MISMATCH,
+                         "parameter servers: each part has %u replicas at the lead %s, "
+                         "expected %u",
+                         has, leads, replicas);
 }
 
 static gy_status judge(const gy_ps_options *options, gy_ps_options *o)
@@ -90,6 +96,9 @@ static gy_status judge(const gy_ps_options *options, gy_ps_options *o)
     o->timeout_s = o->timeout_s == 0 ? 60 : o->timeout_s;
     if (o->lead != NULL && o->servers != NULL) {
         return gy_fail(GY_ARG, "expected either a list of servers or one of leads");
+    }
+    if (o->lead == NULL && o->replicas > 0) {
+        return gy_fail(GY_ARG, "%u replicas of each part: expected a lead", o->replicas);
     }
     if (o->workers > GY_PS_WORKERS_MAX || o->worker >= GY_PS_WORKERS_MAX) {
         return gy_fail(GY_ARG, "worker %u of %u: expected 1 to %d workers", o->worker,
@@ -136,7 +145,7 @@ gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **
         status = gy_rpc_new(env, &node, &made->rpc);
     }
     if (status == GY_OK) {
-        status = o.lead != NULL ? find_parts(made, o.lead) : dial_all(made);
+        status = o.lead != NULL ? find_parts(made, o.lead, o.replicas) : dial_all(made);
     }
     if (status == GY_OK) {
         made->wake_file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -12,10 +12,15 @@ static_assert((int)GY_KEYRING_NAME_BYTES == (int)GY_KEY_NAME_BYTES,
 static_assert((int)GY_KEYRING_KEY_BYTES == (int)GY_KEY_BYTES, "keys go to TLS as they are");
 
 const char *const gy_keyring_roles[GY_RPC_ROLES] = {
-    [GY_RPC_NAMESERVER] = "nameserver", [GY_RPC_DAEMON] = "daemon",
-    [GY_RPC_MANAGER] = "manager",       [GY_RPC_SUBMITTER] = "submitter",
-    [GY_RPC_WATCHER] = "watcher",       [GY_RPC_OPERATOR] = "operator",
-    [GY_RPC_SERVER] = "server",         [GY_RPC_WORKER] = "worker",
+    [GY_RPC_NAMESERVER] = "nameserver",
+    [GY_RPC_DAEMON] = "daemon",
+    [GY_RPC_MANAGER] = "manager",
+    [GY_RPC_SUBMITTER] = "submitter",
+    [GY_RPC_WATCHER] = "watcher",
+    [GY_RPC_OPERATOR] = "operator",
+    [GY_RPC_SERVER] = "server",
+    [GY_RPC_WORKER] = "worker",
+    [GY_RPC_LEAD] = "lead",
 };
 
 typedef struct ring_key {
@@ -41,10 +46,15 @@ struct gy_keyring {
 const char *gy_rpc_role_one(gy_rpc_role role)
 {
     static const char *const texts[GY_RPC_ROLES] = {
-        [GY_RPC_NAMESERVER] = "a name server", [GY_RPC_DAEMON] = "a daemon",
-        [GY_RPC_MANAGER] = "a manager",        [GY_RPC_SUBMITTER] = "a submitter",
-        [GY_RPC_WATCHER] = "a watcher",        [GY_RPC_OPERATOR] = "an operator",
-        [GY_RPC_SERVER] = "a server",          [GY_RPC_WORKER] = "a worker",
+        [GY_RPC_NAMESERVER] = "a name server",
+        [GY_RPC_DAEMON] = "a daemon",
+        [GY_RPC_MANAGER] = "a manager",
+        [GY_RPC_SUBMITTER] = "a submitter",
+        [GY_RPC_WATCHER] = "a watcher",
+        [GY_RPC_OPERATOR] = "an operator",
+        [GY_RPC_SERVER] = "a server",
+        [GY_RPC_WORKER] = "a worker",
+        [GY_RPC_LEAD] = "a lead",
     };
     GY_ASSERT(role < GY_RPC_ROLES);
     return texts[role];
@@ -79,7 +89,7 @@ gy_status gy_rpc_ring_who(const char *text, gy_keyring_who *who)
     }
     if (role == GY_RPC_ROLES) {
         return gy_fail(GY_ARG, "no role: expected nameserver, daemon, manager, submitter, "
-                               "watcher, operator, server or worker");
+                               "watcher, operator, server, worker or lead");
     }
     if (slash != NULL && !gy_rpc_subject_is_good(slash + 1)) {
         return gy_fail(GY_ARG, "no subject: expected 1 to %d printable characters",

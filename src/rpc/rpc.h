@@ -45,6 +45,7 @@ typedef enum gy_rpc_role {
     GY_RPC_OPERATOR, /* decides which daemons get work */
     GY_RPC_SERVER,   /* a parameter server */
     GY_RPC_WORKER,   /* uses parameter servers */
+    GY_RPC_LEAD,     /* says which of them have what */
     GY_RPC_ROLES
 } gy_rpc_role;
 

@@ -261,7 +261,8 @@ static gy_status meet(gy_train_worker *worker, const gy_train_servers *servers)
 static gy_status open_all(gy_train_worker *worker, gy_model *model, const gy_train_options *o)
 {
     const gy_train_servers *s = o->servers;
-    GY_TRY(gy_ps_open(&GY_OPTIONS(gy_ps_options, .servers = s->servers, .key_file = s->key_file,
+    GY_TRY(gy_ps_open(&GY_OPTIONS(gy_ps_options, .servers = s->servers, .lead = s->lead,
+                                  .replicas = s->replicas, .key_file = s->key_file,
                                   .is_plaintext = s->is_plaintext, .worker = s->worker,
                                   .workers = s->workers, .timeout_s = worker->timeout_s),
                       &worker->ps));

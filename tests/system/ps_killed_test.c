@@ -3,104 +3,15 @@
  * and pull. No acknowledged push is lost and none counts twice, what was acknowledged is seen
  * by the next pull, a pause is short, and servers that come and go take their parts along.
  */
-#include <gyre/ps.h>
-
-#include "base/base.h"
-
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "ps_cluster_kit.h"
 
 #include "gy_test.h"
 
-enum { SERVERS = 4, WORKERS = 2, SHARED = 10, PARTS = 4 };
+#include <stdatomic.h>
 
-static const char lease[] = "1"; /* a server silent for twice as long is replaced */
-static char folder[64], lead_address[64];
-static pid_t lead_process, servers[SERVERS];
-static char addresses[SERVERS][64];
+enum { WORKERS = 2, SHARED = 10 };
 
-/* ---- Processes ---- */
-
-static const char *path_of(char *out, const char *name, int index)
-{
-    snprintf(out, 128, "%s/%s%d", folder, name, index);
-    return out;
-}
-
-static pid_t start(char *const *arguments)
-{
-    const char *binary = getenv("GYRE_BIN");
-    pid_t child = fork();
-    if (child == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execv(binary != NULL ? binary : "build/dev/gyre", arguments);
-        _exit(127);
-    }
-    assert_true(child > 0);
-    return child;
-}
-
-/* Wait until a process says where it listens. */
-static void read_address(const char *path, char out[64])
-{
-    gy_env *env = gy_env_real();
-    gy_deadline deadline = gy_env_deadline(env, 30);
-    for (;;) {
-        FILE *file = fopen(path, "r");
-        bool is_there = file != NULL && fgets(out, 64, file) != NULL;
-        if (file != NULL) {
-            fclose(file);
-        }
-        if (is_there) {
-            out[strcspn(out, "\n")] = '\0';
-            return;
-        }
-        if (gy_now_ns(env) > deadline.at_ns) {
-            fail_msg("%s does not appear", path);
-        }
-        (void)gy_env_poll(env, gy_env_deadline(env, 0.002));
-    }
-}
-
-static void start_lead(void)
-{
-    char path[128], table[128];
-    char listen[64];
-    snprintf(listen, sizeof(listen), "%s",
-             lead_address[0] != '\0' ? lead_address : "127.0.0.1:0");
-    snprintf(table, sizeof(table), "sqlite:%s/lead.db", folder);
-    (void)unlink(path_of(path, "lead", 0));
-    char *const arguments[] = {"gyre",        "ps",   "lead",    "--plaintext",
-                               "--listen",    listen, "--table", table,
-                               "--replicas",  "2",    "--lease", (char *)(uintptr_t)lease,
-                               "--port-file", path,   NULL};
-    lead_process = start(arguments);
-    read_address(path, lead_address);
-}
-
-static void start_server(int index)
-{
-    char path[128];
-    (void)unlink(path_of(path, "server", index));
-    char *const arguments[] = {"gyre",        "ps",          "serve",  "--plaintext",
-                               "--listen",    "127.0.0.1:0", "--lead", lead_address,
-                               "--port-file", path,          NULL};
-    servers[index] = start(arguments);
-    read_address(path, addresses[index]);
-}
-
-static void kill_process(pid_t *process)
-{
-    assert_int_equal(kill(*process, SIGKILL), 0);
-    assert_int_equal(waitpid(*process, NULL, 0), *process);
-    *process = 0;
-}
+static cluster at;
 
 /* ---- Workers ---- */
 
@@ -124,15 +35,6 @@ typedef struct work {
         }                                                                                      \
     } while (0)
 
-static gy_ps_options options_of(uint32_t worker)
-{
-    return (gy_ps_options){.lead = lead_address,
-                           .is_plaintext = true,
-                           .worker = worker,
-                           .workers = WORKERS,
-                           .timeout_s = 30};
-}
-
 /* Keys that all share, spread over parts, and one of the worker's own. */
 static void fill_keys(uint64_t keys[SHARED + 1], uint32_t worker)
 {
@@ -150,7 +52,7 @@ static void *push_and_pull(void *arg)
     gy_env *env = gy_env_real();
     uint64_t keys[SHARED + 1];
     int64_t ones[SHARED + 1], seen[SHARED + 1];
-    const gy_ps_options options = options_of(self->worker);
+    const gy_ps_options options = cluster_options(&at, self->worker, WORKERS);
     fill_keys(keys, self->worker);
     for (int i = 0; i <= SHARED; i++) {
         ones[i] = 1;
@@ -203,34 +105,14 @@ static void await_rounds(int64_t more)
     }
 }
 
-static gy_status count_part(void *arg, const gy_ps_facts *facts)
-{
-    int *counts = arg;
-    counts[facts->part] += strcmp(facts->table, "sums") == 0 && facts->place > 0;
-    return GY_OK;
-}
-
-typedef struct parts_of {
-    const char *server;
-    int count;
-} parts_of;
-
-static gy_status count_parts_of(void *arg, const gy_ps_facts *facts)
-{
-    parts_of *parts = arg;
-    parts->count += strcmp(facts->server, parts->server) == 0 && facts->place > 0;
-    return GY_OK;
-}
-
 /* Wait until a server that has come holds a part. */
 static void await_part(const char *server)
 {
     gy_env *env = gy_env_real();
     gy_deadline deadline = gy_env_deadline(env, 40);
-    const gy_ps_options options = {.lead = lead_address, .is_plaintext = true, .timeout_s = 1};
     for (;;) {
-        parts_of parts = {.server = server};
-        if (gy_ps_show(&options, count_parts_of, &parts) == GY_OK && parts.count > 0) {
+        cluster_look look = {.server = server};
+        if (cluster_see(&at, &look) && look.count > 0) {
             return;
         }
         check_works();
@@ -241,35 +123,9 @@ static void await_part(const char *server)
     }
 }
 
-static bool has_replicas(void)
-{
-    int counts[PARTS] = {0};
-    const gy_ps_options options = {.lead = lead_address, .is_plaintext = true, .timeout_s = 1};
-    if (gy_ps_show(&options, count_part, counts) < 0) { /* a server may be gone: again */
-        return false;
-    }
-    for (int part = 0; part < PARTS; part++) {
-        if (counts[part] != 2) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Wait until each part stands on two servers again: by two looks, since servers hear of a map
- * one after the other. */
 static void await_replicas(void)
 {
-    gy_env *env = gy_env_real();
-    gy_deadline deadline = gy_env_deadline(env, 40);
-    for (int looks = 0; looks < 2;) {
-        looks = has_replicas() ? looks + 1 : 0;
-        check_works();
-        if (gy_now_ns(env) > deadline.at_ns) {
-            fail_msg("the %d parts have not got two replicas each", PARTS);
-        }
-        (void)gy_env_poll(env, gy_env_deadline(env, 0.05));
-    }
+    cluster_await_replicas(&at, "sums", check_works, NULL);
 }
 
 /* All that was acknowledged, to the last one; and no more. */
@@ -279,7 +135,7 @@ static void check_sums(void)
     gy_ps_table *table = NULL;
     uint64_t keys[SHARED + 1];
     int64_t seen[SHARED + 1], wanted = 0;
-    const gy_ps_options options = options_of(0);
+    const gy_ps_options options = cluster_options(&at, 0, WORKERS);
     fill_keys(keys, 0);
     assert_ok(gy_ps_open(&options, &ps));
     assert_ok(gy_ps_table_open(ps, "sums", &sums, &table));
@@ -293,28 +149,15 @@ static void check_sums(void)
     gy_ps_close(ps);
 }
 
-static void end_all(void)
-{
-    for (int i = 0; i < SERVERS; i++) {
-        if (servers[i] > 0) {
-            (void)kill(servers[i], SIGCONT);
-            kill_process(&servers[i]);
-        }
-    }
-    if (lead_process > 0) {
-        kill_process(&lead_process);
-    }
-}
-
 GY_TEST(kills_and_stops_lose_nothing)
 {
     static _Atomic bool is_over;
     gy_thread threads[WORKERS] = {{.is_started = false}};
-    snprintf(folder, sizeof(folder), "/tmp/gyre-ps-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    start_lead();
+    memset(&at, 0, sizeof(at));
+    cluster_begin(&at);
+    cluster_start_lead(&at, 0);
     for (int i = 0; i < 3; i++) {
-        start_server(i);
+        cluster_start_server(&at, i);
     }
     for (uint32_t w = 0; w < WORKERS; w++) {
         works[w] = (work){.worker = w, .is_over = &is_over};
@@ -323,26 +166,25 @@ GY_TEST(kills_and_stops_lose_nothing)
     await_rounds(20);
     for (int i = 0; i < 3; i++) { /* each is a head and a tail of some parts */
         await_replicas();
-        kill_process(&servers[i]);
+        cluster_kill(&at.servers[i]);
         await_rounds(20);
-        start_server(i);
+        cluster_start_server(&at, i);
     }
     await_replicas();
-    kill_process(&lead_process); /* all goes on without it, and with the next one */
+    cluster_kill(&at.leads[0]); /* all goes on without it, and with the next one */
     await_rounds(200);
-    start_lead();
-    assert_int_equal(kill(servers[1], SIGSTOP), 0); /* until it is taken for dead */
+    cluster_start_lead(&at, 0);
+    cluster_freeze(at.servers[1]); /* until it is taken for dead */
     await_rounds(100);
     await_replicas();
-    assert_int_equal(kill(servers[1], SIGCONT), 0);
+    assert_int_equal(kill(at.servers[1], SIGCONT), 0);
     await_rounds(100);
-    start_server(3); /* it takes over parts under load */
-    await_part(addresses[3]);
+    cluster_start_server(&at, 3); /* it takes over parts under load */
+    await_part(at.addresses[3]);
     await_rounds(100);
-    const gy_ps_options draining = {
-        .lead = lead_address, .is_plaintext = true, .timeout_s = 30};
-    assert_ok(gy_ps_drain(&draining, addresses[0], NULL, NULL));
-    kill_process(&servers[0]);
+    const gy_ps_options draining = cluster_options(&at, 0, WORKERS);
+    assert_ok(gy_ps_drain(&draining, at.addresses[0], NULL, NULL));
+    cluster_kill(&at.servers[0]);
     await_rounds(100);
     atomic_store_explicit(&is_over, true, memory_order_release); /* the workers' */
     for (int w = 0; w < WORKERS; w++) {
@@ -353,7 +195,7 @@ GY_TEST(kills_and_stops_lose_nothing)
     double pause_s = GY_MAX(works[0].pause_max_s, works[1].pause_max_s);
     printf("%lld and %lld rounds, the longest pause %.2f s\n", (long long)works[0].rounds,
            (long long)works[1].rounds, pause_s);
-    end_all();
+    cluster_end(&at);
 }
 
 GY_TEST(a_lost_part_is_named)
@@ -363,20 +205,19 @@ GY_TEST(a_lost_part_is_named)
     uint64_t key = 0;
     int64_t value = 1;
     gy_status status = GY_OK;
-    lead_address[0] = '\0';
-    snprintf(folder, sizeof(folder), "/tmp/gyre-ps-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    start_lead();
+    memset(&at, 0, sizeof(at));
+    cluster_begin(&at);
+    cluster_start_lead(&at, 0);
     for (int i = 0; i < 2; i++) {
-        start_server(i);
+        cluster_start_server(&at, i);
     }
-    gy_ps_options options = options_of(0);
+    gy_ps_options options = cluster_options(&at, 0, WORKERS);
     options.workers = 1;
     assert_ok(gy_ps_open(&options, &ps));
     assert_ok(gy_ps_table_open(ps, "sums", &sums, &table));
     assert_ok(gy_ps_push(table, &key, 1, &value, NULL));
-    kill_process(&servers[0]);
-    kill_process(&servers[1]);
+    cluster_kill(&at.servers[0]);
+    cluster_kill(&at.servers[1]);
     int64_t begun_ns = gy_now_ns(gy_env_real());
     status = gy_ps_push(table, &key, 1, &value, NULL);
     assert_int_equal(status, GY_PEER);
@@ -385,7 +226,7 @@ GY_TEST(a_lost_part_is_named)
     printf("after %.2f s: %s\n", took_s, gy_error_text());
     assert_true(took_s < 20); /* far below the call's own time */
     gy_ps_close(ps);
-    end_all();
+    cluster_end(&at);
 }
 
 GY_TEST_MAIN(NULL, NULL)

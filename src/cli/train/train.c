@@ -107,7 +107,8 @@ static const gy_option options[] = {
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
     {&gy_option_resume, GY_OPTION_FLAG, NULL, PLACE(resume), 0, 0, NULL},
     {&gy_option_update, GY_OPTION_TEXT,
-     "allreduce, the default; ps:k=N starts servers, ps:at=HOST:PORT,... has some that run",
+     "allreduce, the default; ps:k=N starts servers, ps:at=HOST:PORT,... has some that run, "
+     "ps:lead=HOST:PORT,... those of a lead",
      PLACE(update), 0, 0, NULL},
     {&gy_option_key, GY_OPTION_PATH,
      "of servers that run; default: the one that `gyre key` makes", PLACE(key), 0, 0, NULL},
@@ -684,7 +685,7 @@ static int find_servers(train_job *job, int rank, int ranks)
 {
     const char *started = getenv("GYRE_SERVERS");
     gy_train_servers *servers = &job->servers;
-    *servers = GY_OPTIONS(gy_train_servers, .servers = job->update.addresses,
+    *servers = GY_OPTIONS(gy_train_servers, .replicas = (uint32_t)job->update.replicas,
                           .is_plaintext = true, .worker = (uint32_t)rank,
                           .workers = (uint32_t)ranks, .sync = job->update.sync,
                           .fetch = job->update.fetch, .codec = job->update.codec);
@@ -695,6 +696,7 @@ static int find_servers(train_job *job, int rank, int ranks)
         servers->servers = started != NULL ? started : job->update.addresses;
         return GY_EXIT_OK;
     }
+    *(job->update.has_lead ? &servers->lead : &servers->servers) = job->update.addresses;
     servers->is_plaintext = settings.is_plaintext;
     return gy_cli_find_key("train", settings.key, settings.is_plaintext, job->key,
                            &servers->key_file);

@@ -40,6 +40,19 @@ static bool copy_text(char *out, size_t size_bytes, const char *text)
     return size > 0 && (size_t)size < size_bytes;
 }
 
+static int read_addresses(const char *key, const char *value, gy_cli_update *update)
+{
+    const bool is_lead = strcmp(key, "lead") == 0;
+    if (update->addresses[0] != '\0') {
+        return refuse(key, value, "one of at and lead, once");
+    }
+    update->has_lead = update->has_lead || is_lead;
+    return copy_text(update->addresses, sizeof(update->addresses), value)
+               ? GY_EXIT_OK
+               : refuse(key, value,
+                        is_lead ? "HOST:PORT,... of leads" : "HOST:PORT,... of the servers");
+}
+
 static int read_pair(const char *key, const char *value, gy_cli_update *update)
 {
     if (strcmp(key, "k") == 0) {
@@ -47,10 +60,14 @@ static int read_pair(const char *key, const char *value, gy_cli_update *update)
                    ? GY_EXIT_OK
                    : refuse(key, value, "1 to 64 servers");
     }
-    if (strcmp(key, "at") == 0) {
-        return copy_text(update->addresses, sizeof(update->addresses), value)
+    if (strcmp(key, "at") == 0 || strcmp(key, "lead") == 0) {
+        return read_addresses(key, value, update);
+    }
+    if (strcmp(key, "replicas") == 0) { /* only a lead has them: "at" names leads then */
+        update->has_lead = true;
+        return read_number(value, 7, &update->replicas)
                    ? GY_EXIT_OK
-                   : refuse(key, value, "HOST:PORT,... of the servers");
+                   : refuse(key, value, "1 to 7 replicas of each part");
     }
     if (strcmp(key, "fetch") == 0) {
         return read_number(value, 1000000, &update->fetch)
@@ -72,13 +89,13 @@ static int read_pair(const char *key, const char *value, gy_cli_update *update)
                    ? GY_EXIT_OK
                    : refuse(key, value, "none, bf16, int8 or topk:SHARE");
     }
-    return gy_cli_report_usage("gyre train: --update: no setting '%s': expected k, at, sync, "
-                               "fetch, codec or name",
+    return gy_cli_report_usage("gyre train: --update: no setting '%s': expected k, at, lead, "
+                               "replicas, sync, fetch, codec or name",
                                key);
 }
 
-/* The addresses of "at=" are separated by the commas that separate settings: what has no "="
- * belongs to the setting before. */
+/* The addresses of "at=" and "lead=" are separated by the commas that separate settings: what
+ * has no "=" belongs to the setting before. */
 static int read_pairs(char *text, gy_cli_update *update)
 {
     for (char *at = text; at != NULL && *at != '\0';) {
@@ -113,7 +130,7 @@ int gy_cli_update_read(const char *text, gy_cli_update *update)
     if (strncmp(text, "ps:", 3) != 0 || !copy_text(kept, sizeof(kept), text + 3)) {
         return gy_cli_report_usage(
             "gyre train: --update: '%s' is not valid: expected allreduce "
-            "or ps:k=N or ps:at=HOST:PORT,...",
+            "or ps:k=N or ps:at=HOST:PORT,... or ps:lead=HOST:PORT,...",
             text);
     }
     update->is_ps = true;
@@ -123,7 +140,12 @@ int gy_cli_update_read(const char *text, gy_cli_update *update)
     }
     if ((update->count > 0) == (update->addresses[0] != '\0')) {
         return gy_cli_report_usage("gyre train: --update: '%s': expected one of k, servers to "
-                                   "start, and at, servers that run",
+                                   "start, at, servers that run, and lead, theirs",
+                                   text);
+    }
+    if (update->count > 0 && update->has_lead) {
+        return gy_cli_report_usage("gyre train: --update: '%s': k servers that the training "
+                                   "starts have no lead: expected lead=HOST:PORT,...",
                                    text);
     }
     return GY_EXIT_OK;

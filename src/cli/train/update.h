@@ -17,7 +17,9 @@ enum { GY_CLI_SERVERS_MAX = 64, GY_CLI_ADDRESSES_BYTES = 4096 };
 typedef struct gy_cli_update {
     bool is_ps;                             /* else ranks exchange gradients by allreduce */
     int count;                              /* servers to start; 0: `addresses` stand */
-    char addresses[GY_CLI_ADDRESSES_BYTES]; /* "HOST:PORT,..." */
+    char addresses[GY_CLI_ADDRESSES_BYTES]; /* "HOST:PORT,..." of servers, or leads */
+    bool has_lead;                          /* of leads: they say which servers there are */
+    int replicas;                           /* of each part, at a lead; 0: any */
     char name[64]; /* of the training at the servers; "": the model's */
     gy_ps_sync sync;
     int fetch;

@@ -172,7 +172,7 @@ gy_rpc_options gy_ps_lead_node_options(gy_ps_lead_node *at)
     drain->serve = serve_drain;
     drain->roles = GY_RPC_MAY(GY_RPC_OPERATOR);
     return (gy_rpc_options){.name = "parameter servers' lead",
-                            .role = GY_RPC_SERVER,
+                            .role = GY_RPC_LEAD,
                             .methods = at->methods,
                             .method_count = GY_PS_LED_METHODS,
                             .arg = at,
