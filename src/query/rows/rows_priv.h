@@ -1,0 +1,226 @@
+/** Private to query/rows: columns that are filled, keys, spill files, groups, and the base of
+ * operators. */
+#ifndef GY_QUERY_ROWS_ROWS_PRIV_H
+#define GY_QUERY_ROWS_ROWS_PRIV_H
+
+#include "base/base.h"
+#include "base/env.h"
+#include "query/rows/rows.h"
+
+#include <string.h>
+
+/* ---- columns that are filled (frames.c) ---- */
+
+/** Makers for all columns of a schema; NULL: out of memory. */
+GY_MUST_CHECK gy_frame_maker *gy_rows_makers_new(const gy_schema *schema);
+void gy_rows_makers_free(gy_frame_maker *makers, int count);
+
+/** Append rows of a column to a maker of its kind; has_missing: a row may be -1, a null. */
+GY_MUST_CHECK gy_status gy_rows_append(gy_frame_maker *maker, const gy_column *column,
+                                       const int32_t *rows, int64_t count, bool has_missing);
+/** Append the rows [begin, begin + count). */
+GY_MUST_CHECK gy_status gy_rows_append_range(gy_frame_maker *maker, const gy_column *column,
+                                             int64_t begin, int64_t count);
+/** Append one int64 `count` times, or nulls. */
+GY_MUST_CHECK gy_status gy_rows_append_int64(gy_frame_maker *maker, int64_t value,
+                                             int64_t count);
+
+/** A schema of some of the fields of two: columns[i] counts through both; NULL: all. */
+GY_MUST_CHECK gy_status gy_rows_schema_of(const gy_schema *left, const gy_schema *right,
+                                          const int *columns, int count, gy_schema **schema);
+/** `schema` and an int64 column behind it. */
+GY_MUST_CHECK gy_status gy_rows_schema_tagged(const gy_schema *schema, gy_schema **tagged);
+
+/** Whether the columns are there; `what` names them in the message. GY_ARG */
+GY_MUST_CHECK gy_status gy_rows_check_columns(const gy_schema *schema, const int *columns,
+                                              int count, const char *what);
+/** GY_TYPE when a field of one side has another type. */
+GY_MUST_CHECK gy_status gy_rows_check_same(const gy_field *a, const gy_field *b);
+
+/** Frames that grow. Zero at first. */
+typedef struct gy_rows_list {
+    gy_frame **frames; /* held */
+    size_t count, capacity;
+    uint64_t bytes;
+    int64_t rows;
+} gy_rows_list;
+
+/** Takes the frame, also on failure. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_list_add(gy_rows_list *list, gy_frame *frame);
+void gy_rows_list_free(gy_rows_list *list);
+
+/* ---- the base of operators (frames.c) ---- */
+
+/** The next frame of a source, counted. GY_DONE: no more. */
+GY_MUST_CHECK gy_status gy_rows_next(const gy_frame_source *source, gy_rows_counts *counts,
+                                     gy_frame **frame);
+void gy_rows_close(gy_frame_source *source);
+
+/** Limits as an operator keeps them: the folder is its own text. */
+GY_MUST_CHECK gy_status gy_rows_limits_copy(const gy_rows_limits *limits, gy_rows_limits *copy);
+void gy_rows_limits_fini(gy_rows_limits *limits);
+
+/* ---- keys (keys.c) ---- */
+
+/** The mix of a word: every bit depends on all of them. */
+static inline uint64_t gy_rows_mix(uint64_t word)
+{
+    word ^= word >> 32;
+    word *= UINT64_C(0xd6e8feb86659fd93);
+    word ^= word >> 32;
+    word *= UINT64_C(0xd6e8feb86659fd93);
+    word ^= word >> 32;
+    return word;
+}
+
+/** Key columns of a frame from row `begin` on, `count` rows. */
+void gy_rows_hash_range(const gy_frame *frame, const int *columns, int column_count,
+                        int64_t begin, int64_t count, uint64_t *hashes);
+
+/**
+ * How keys lie in a record: words (8 bytes), first those with a bit for each column that is
+ * null, then a word a column; decimals have two, and a text two: its size and first 4 bytes,
+ * and the other up to 8 bytes or a pointer to all of it.
+ */
+typedef struct gy_rows_key_layout {
+    int column_count, words;
+    int *columns;         /* (column_count) of the frames */
+    gy_field_kind *kinds; /* (column_count) */
+    int *offsets;         /* (column_count) in words */
+    bool has_text;
+} gy_rows_key_layout;
+
+GY_MUST_CHECK gy_status gy_rows_key_layout_init(gy_rows_key_layout *layout,
+                                                const gy_schema *schema, const int *columns,
+                                                int count);
+void gy_rows_key_layout_fini(gy_rows_key_layout *layout);
+
+/** Write the keys of rows of a frame: keys + i * stride words. Texts point into the frame. */
+void gy_rows_keys_write(const gy_rows_key_layout *layout, const gy_frame *frame, int64_t begin,
+                        int64_t count, uint64_t *keys, size_t stride);
+
+/** Whether two keys are equal; texts are read where they lie. */
+bool gy_rows_keys_equal_texts(const gy_rows_key_layout *layout, const uint64_t *a,
+                              const uint64_t *b);
+static inline bool gy_rows_keys_equal(const gy_rows_key_layout *layout, const uint64_t *a,
+                                      const uint64_t *b)
+{
+    if (layout->has_text) {
+        return gy_rows_keys_equal_texts(layout, a, b);
+    }
+    uint64_t differs = 0;
+    for (int i = 0; i < layout->words; i++) {
+        differs |= a[i] ^ b[i];
+    }
+    return differs == 0;
+}
+
+/** Three ways: the order of two keys with one hash; any, but the same everywhere. */
+int gy_rows_keys_compare(const gy_rows_key_layout *layout, const uint64_t *a,
+                         const uint64_t *b);
+
+enum { GY_ROWS_TEXT_INLINE = 12 };
+
+/** A text as two words. */
+static inline void gy_rows_text_put(uint64_t *words, const char *data, size_t size)
+{
+    uint32_t head[4] = {(uint32_t)size, 0, 0, 0};
+    if (size <= GY_ROWS_TEXT_INLINE) {
+        if (size > 0) {
+            memcpy(head + 1, data, size);
+        }
+        memcpy(words, head, sizeof(head));
+        return;
+    }
+    memcpy(head + 1, data, 4);
+    memcpy(words, head, 8);
+    memcpy(words + 1, &data, sizeof(data));
+}
+
+static inline gy_text_view gy_rows_text_get(const uint64_t *words)
+{
+    uint32_t size;
+    memcpy(&size, words, sizeof(size));
+    gy_text_view view = {(const char *)words + 4, size};
+    if (size > GY_ROWS_TEXT_INLINE) {
+        memcpy(&view.data, words + 1, sizeof(view.data));
+    }
+    return view;
+}
+
+/** Append a word of a value (as in a key) to a maker that has room for a row. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_value_append(gy_frame_maker *maker, const uint64_t *word);
+/** What stands in a row that is not null, as the words of a key. */
+void gy_rows_value_write(const gy_column *column, int64_t row, uint64_t *to);
+/** Append a key column of `count` keys to a maker. */
+GY_MUST_CHECK gy_status gy_rows_keys_append(const gy_rows_key_layout *layout, int column,
+                                            const uint64_t *const *keys, int64_t count,
+                                            gy_frame_maker *maker);
+
+/* ---- normalised keys (order_keys.c) ---- */
+
+/** Keys of rows as bytes whose order by memcmp is that of the rows. Zero at first. */
+typedef struct gy_rows_order_keys {
+    char *bytes;
+    uint64_t *starts; /* (rows + 1) */
+    size_t capacity, start_capacity;
+    int64_t rows;
+} gy_rows_order_keys;
+
+/** Encode the keys of all rows of a frame. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_order_encode(const gy_frame *frame,
+                                             const gy_rows_sort_key *keys, int key_count,
+                                             gy_rows_order_keys *out);
+void gy_rows_order_keys_free(gy_rows_order_keys *keys);
+
+/* A value as a word that ascends with it. */
+static inline uint64_t gy_rows_order_int64(int64_t value)
+{
+    return (uint64_t)value ^ UINT64_C(1) << 63;
+}
+
+static inline uint64_t gy_rows_order_double(double value)
+{
+    if (value != value) {
+        return UINT64_MAX;
+    }
+    uint64_t bits;
+    value = value == 0 ? 0 : value;
+    memcpy(&bits, &value, sizeof(bits));
+    return (bits >> 63) != 0 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+/** Sort the rows of a frame: `order` (rows) becomes their indices. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_order(const gy_frame *frame, const gy_rows_sort_key *keys,
+                                      int key_count, int32_t *order);
+
+/* ---- spill files (spill.c) ---- */
+
+enum { GY_ROWS_SPILL_FRAME = 2048 }; /* most rows of a frame in a spill file */
+
+/** A file without a name that takes frames, and gives them again. */
+typedef struct gy_rows_spill gy_rows_spill;
+
+/** A run of frames in a spill file. Zero at first. */
+typedef struct gy_rows_run {
+    uint64_t *offsets; /* (count) */
+    size_t count, capacity;
+    int64_t rows;
+    uint64_t bytes; /* in memory */
+} gy_rows_run;
+
+GY_MUST_CHECK gy_status gy_rows_spill_new(const gy_rows_limits *limits, gy_rows_spill **spill);
+void gy_rows_spill_free(gy_rows_spill *spill);
+/** Write a frame behind a run. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_spill_add(gy_rows_spill *spill, gy_rows_run *run,
+                                          const gy_frame *frame);
+/** Read frame `index` of a run. GY_IO; GY_FORMAT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_spill_get(gy_rows_spill *spill, gy_schema *schema,
+                                          const gy_rows_run *run, size_t index,
+                                          gy_frame **frame);
+void gy_rows_run_free(gy_rows_run *run);
+/** The frames of a run as a source; the spill, run and schema must outlive it. */
+GY_MUST_CHECK gy_status gy_rows_run_source(gy_rows_spill *spill, gy_schema *schema,
+                                           const gy_rows_run *run, gy_frame_source *out);
+
+#endif
