@@ -204,6 +204,24 @@ GY_API GY_MUST_CHECK gy_status gy_ps_pull(gy_ps_table *table, const uint64_t *ke
                                           size_t count, void *values, gy_ps_request **request);
 
 /**
+ * Read what the update keeps beside all rows of a dense table, as a checkpoint needs it, and
+ * the updates that the servers have made (the most of a part; Adam counts them). Waits as
+ * gy_ps_pull does.
+ *
+ * @param slot    1 and up: v of momentum, s of AdaGrad, mean and square of Adam, z and n of
+ *                FTRL
+ * @param values  (rows, width)
+ * @return as of gy_ps_pull; GY_ARG the update keeps no such array
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_pull_state(gy_ps_table *table, uint32_t slot, void *values,
+                                                uint64_t *updates);
+
+/** And back, by one worker before the first clock, as gy_ps_put is: all rows' state, and how
+ * often they were updated. */
+GY_API GY_MUST_CHECK gy_status gy_ps_put_state(gy_ps_table *table, uint32_t slot,
+                                               const void *values, uint64_t updates);
+
+/**
  * Push gradients and pull the same rows, one round trip: as a gy_ps_push and a gy_ps_pull after
  * it. Where pushes are applied at once the rows show this one; where they are held until their
  * clock is over (BSP, backup workers) they do not. The parameters are those of both;

@@ -308,8 +308,12 @@ typedef struct gy_train_options {
        is predicted ends before its first step. 0: no limit. */
     uint64_t memory_bytes;
     /* NULL: ranks exchange gradients with each other. Excludes a communicator, `accumulate`,
-       `zero`, `pins`, `patience` and checkpoints. Worker 0 makes the tests; its losses are
-       those of its own rows. */
+       `zero` and `pins`. Worker 0 makes the tests, stops the others early, and writes
+       checkpoints, with what the servers keep of the optimizer; the others write what is their
+       own (a codec's residual; with `fetch` the state of their own updates) to folders in that
+       one. A resumed training has the same bits under BSP (with a codec: at
+       as many servers). A worker's losses are those of its
+       own rows: NaN before a resumed step if it has none of its own. */
     const gy_train_servers *servers;
 } gy_train_options;
 

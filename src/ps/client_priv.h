@@ -100,6 +100,8 @@ struct gy_ps_request {
     int pending; /* calls */
     bool is_urgent;
     uint64_t number, first, clock;
+    uint64_t updates; /* of a put to a state of the update */
+    uint32_t slot;
     uint64_t waited_ns; /* at a server, for clocks of others */
     uint64_t clock_min; /* of live workers, when rows were read */
     const uint64_t *keys;
@@ -138,6 +140,8 @@ typedef struct ps_order {
     size_t count;
     const void *values;
     void *rows;
+    uint32_t slot; /* as of gy_ps_rows; of a put with `updates` of each part */
+    uint64_t updates;
 } ps_order;
 
 /** Make a request of judged rows, without calls. GY_ARG; GY_LIMIT; GY_NOMEM */

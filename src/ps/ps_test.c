@@ -376,4 +376,45 @@ GY_TEST(a_lost_server_is_named)
     gy_ps_close(ps);
 }
 
+/* What an update keeps is read and set as rows are, by slot; what it does not keep is refused,
+ * and a sparse table's rows have theirs for themselves. */
+GY_TEST(state_of_an_update_is_read_and_set)
+{
+    enum { ROWS = 5 };
+    scene at;
+    open_servers(&at, 2);
+    gy_ps *ps = worker_of(&at, 0, 1);
+    gy_ps_table *table = NULL, *plain = NULL, *sparse = NULL;
+    const float ones[ROWS] = {1, 1, 1, 1, 1}, given[ROWS] = {1, 2, 3, 4, 5};
+    float seen[ROWS] = {0};
+    uint64_t updates = 0;
+    assert_ok(gy_ps_table_open(
+        ps, "velocities",
+        &(gy_ps_table_options){.rows = ROWS, .update = GY_PS_MOMENTUM, .rate = 1}, &table));
+    for (int clock = 0; clock < 2; clock++) {
+        assert_ok(gy_ps_push(table, NULL, ROWS, ones, NULL));
+        assert_ok(gy_ps_clock(table));
+    }
+    assert_ok(gy_ps_pull_state(table, 1, seen, &updates));
+    assert_int_equal(updates, 2);
+    for (int i = 0; i < ROWS; i++) {
+        assert_true(seen[i] == 0.9F * 1 + 1);
+    }
+    assert_ok(gy_ps_put_state(table, 1, given, 7));
+    assert_ok(gy_ps_pull_state(table, 1, seen, &updates));
+    assert_int_equal(updates, 7);
+    assert_memory_equal(seen, given, sizeof(given));
+    assert_status(gy_ps_pull_state(table, 2, seen, &updates), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "state 2 of its update, which keeps 1"));
+    assert_ok(gy_ps_table_open(
+        ps, "plain", &(gy_ps_table_options){.rows = ROWS, .update = GY_PS_SGD}, &plain));
+    assert_status(gy_ps_put_state(plain, 1, given, 1), GY_ARG);
+    assert_ok(gy_ps_table_open(ps, "sparse",
+                               &(gy_ps_table_options){.is_sparse = true, .update = GY_PS_ADAM},
+                               &sparse));
+    assert_status(gy_ps_pull_state(sparse, 1, seen, &updates), GY_ARG);
+    gy_ps_close(ps);
+    close_servers(&at);
+}
+
 GY_TEST_MAIN(NULL, NULL)

@@ -146,6 +146,8 @@ gy_status gy_ps_request_new(gy_ps_table *table, const ps_order *order, gy_ps_req
     made->count = order->count;
     made->values = order->values;
     made->rows = order->rows;
+    made->slot = order->slot;
+    made->updates = order->updates;
     made->piece_count = parts;
     for (uint32_t i = 0; i < parts; i++) {
         made->pieces[i].request = made;
@@ -347,7 +349,8 @@ static gy_status call_push(ps_piece *piece, gy_deadline deadline)
     push.client = table->ps->client;
     push.number = request->number;
     push.clock = request->clock;
-    push.seen = part->seen;
+    push.seen = request->slot > 0 ? request->updates : part->seen;
+    push.slot = request->slot;
     push.rate = table->rate;
     push.first = request->first + piece->begin;
     push.count = piece->count;
@@ -442,6 +445,7 @@ static gy_status call_pull(ps_piece *piece, gy_deadline deadline)
     pull.clock = request->clock;
     pull.first = request->first + piece->begin;
     pull.count = piece->count;
+    pull.slot = request->slot;
     pull.worker = table->ps->worker;
     pull.client = table->ps->client;
     pull.list_slot = piece->pull.list.slot;

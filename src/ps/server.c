@@ -381,12 +381,11 @@ static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
 }
 
 /* Rows whose keys, if the table has some, begin `room`. */
-static gy_ps_rows rows_in(const ps_served *table, uint64_t first, uint64_t count,
+static gy_ps_rows rows_in(const ps_served *table, uint64_t first, uint64_t count, uint32_t slot,
                           const void *room)
 {
-    bool is_sparse = gy_ps_part_table(table->part)->is_sparse;
-    return (gy_ps_rows){
-        .keys = is_sparse ? room : NULL, .first = is_sparse ? 0 : first, .count = count};
+    bool has_keys = gy_ps_part_table(table->part)->is_sparse;
+    return (gy_ps_rows){has_keys ? room : NULL, has_keys ? 0 : first, count, slot};
 }
 
 static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
@@ -408,7 +407,7 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
     }
     GY_TRY(decode_push(server, table, asked, push, &room));
     bool has_keys = !push->list_is_known; /* before the values */
-    const gy_ps_rows rows = rows_in(table, push->first, push->count,
+    const gy_ps_rows rows = rows_in(table, push->first, push->count, push->slot,
                                     has_keys ? room : room + keys_behind(asked->beside_bytes));
     const void *values = room + (has_keys ? push->count * key_bytes(table) : 0);
     table->received_bytes += asked->beside_bytes;
@@ -419,7 +418,7 @@ static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
                       list_of_push(push), rows.keys, rows.count);
     }
     if (push->is_put) {
-        gy_status status = gy_ps_part_put(table->part, &rows, values);
+        gy_status status = gy_ps_part_put(table->part, &rows, values, push->seen);
         gy_ps_pool_give(room);
         GY_TRY(status);
     } else {
@@ -446,7 +445,7 @@ static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull
 {
     const gy_ps_table_options *o = gy_ps_part_table(table->part);
     size_t size = pull->count * o->width * gy_dtype_bytes(o->dtype);
-    const gy_ps_rows rows = rows_in(table, pull->first, pull->count, pull->room);
+    const gy_ps_rows rows = rows_in(table, pull->first, pull->count, pull->slot, pull->room);
     gy_ps_part_facts facts;
     Gy__Ps__Rows message;
     gy__ps__rows__init(&message);
@@ -565,6 +564,7 @@ static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
                        .clock = pull->clock,
                        .first = pull->first,
                        .count = (size_t)pull->count,
+                       .slot = pull->slot,
                        .room = asked->beside};
     gy_status status = judge_pull(server, pull, asked->beside_bytes, &table);
     status = status == GY_OK ? take_keys(server, table, pull, &made) : status;

@@ -15,6 +15,7 @@ typedef struct ps_waiting {
     gy_rpc_asked asked;
     uint64_t clock, first;
     size_t count;
+    uint32_t slot;
     void *room;       /* its keys */
     bool is_kept;     /* they are, in a slot */
     int64_t since_ns; /* 0: it did not wait */

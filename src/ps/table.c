@@ -207,7 +207,7 @@ static gy_status begin(gy_ps_table *table, gy_ps_request **request)
     gy_ps_request *made = *request;
     GY_TRY(check_clock(table));
     gy_ps_prefetch_drop(table, false);
-    if (made->kind == PS_KIND_PULL && table->prefetched != NULL) {
+    if (made->kind == PS_KIND_PULL && made->slot == 0 && table->prefetched != NULL) {
         gy_ps_request *found = gy_ps_prefetch_find(table, made->keys, made->count);
         if (found != NULL) {
             gy_ps_prefetch_take(found, made->rows);
@@ -267,6 +267,48 @@ gy_status gy_ps_pull(gy_ps_table *table, const uint64_t *keys, size_t count, voi
     return start(
         table, &(ps_order){.kind = PS_KIND_PULL, .keys = keys, .count = count, .rows = values},
         request);
+}
+
+/* How many arrays the update keeps, servers say. */
+static gy_status judge_state(const gy_ps_table *table, uint32_t slot)
+{
+    return !table->options.is_sparse && slot > 0
+               ? GY_OK
+               : gy_fail(GY_ARG,
+                         "table %s: state %u of its update: expected 1 and up, of a dense "
+                         "table",
+                         table->name, slot);
+}
+
+gy_status gy_ps_put_state(gy_ps_table *table, uint32_t slot, const void *values,
+                          uint64_t updates)
+{
+    GY_TRY(judge_state(table, slot));
+    return start(table,
+                 &(ps_order){.kind = PS_KIND_PUT,
+                             .count = (size_t)table->options.rows,
+                             .values = values,
+                             .slot = slot,
+                             .updates = updates},
+                 NULL);
+}
+
+gy_status gy_ps_pull_state(gy_ps_table *table, uint32_t slot, void *values, uint64_t *updates)
+{
+    *updates = 0;
+    GY_TRY(judge_state(table, slot));
+    GY_TRY(start(table,
+                 &(ps_order){.kind = PS_KIND_PULL,
+                             .count = (size_t)table->options.rows,
+                             .rows = values,
+                             .slot = slot},
+                 NULL));
+    gy_mutex_lock(&table->ps->lock);
+    for (uint32_t i = 0; i < table->ps->part_count; i++) {
+        *updates = GY_MAX(*updates, table->parts[i].seen);
+    }
+    gy_mutex_unlock(&table->ps->lock);
+    return GY_OK;
 }
 
 gy_status gy_ps_push_pull(gy_ps_table *table, const uint64_t *keys, size_t count,

@@ -41,6 +41,14 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
     if (o->steps > 0) {
         gy_text_add(text, "steps %lld, ", (long long)o->steps);
     }
+    if (o->servers != NULL) {
+        char sync[32];
+        gy_ps_sync_print(o->servers->sync, sync, sizeof(sync));
+        gy_text_add(text, "parameter servers for %u workers, sync %s, fetch %d, ",
+                    o->servers->workers, sync, o->servers->fetch);
+        gy_text_add(text, "codec %d of %.17g, ", (int)o->servers->codec.kind,
+                    o->servers->codec.share);
+    }
     gy_text_add(text, "epochs %d, model seed %llu, type %s, ", o->epochs,
                 (unsigned long long)model->seed, gy_dtype_name(model->dtype));
     if (model->layers != NULL) {
@@ -139,6 +147,8 @@ static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
     GY_TRY(gy_bundle_set(bundle, "gyre.step", number));
     snprintf(number, sizeof(number), "%a", state->best_loss);
     GY_TRY(gy_bundle_set(bundle, "gyre.best_loss", number));
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)state->updates);
+    GY_TRY(state->updates > 0 ? gy_bundle_set(bundle, "gyre.updates", number) : GY_OK);
     snprintf(number, sizeof(number), "%d", state->epochs_worse);
     return gy_bundle_set(bundle, "gyre.epochs_worse", number);
 }
@@ -250,7 +260,7 @@ static void remove_unfinished(const char *folder)
     }
 }
 
-static gy_status prepare_here(const gy_train_options *options)
+gy_status gy_train_checkpoint_check_folder(const gy_train_options *options)
 {
     const char *folder = options->checkpoint_folder;
     if (strlen(folder) + 64 > PATH_BYTES) {
@@ -276,7 +286,13 @@ static gy_status prepare_here(const gy_train_options *options)
                        "it, or choose an empty folder",
                        folder, (long long)newest);
     }
-    remove_unfinished(folder);
+    return GY_OK;
+}
+
+static gy_status prepare_here(const gy_train_options *options)
+{
+    GY_TRY(gy_train_checkpoint_check_folder(options));
+    remove_unfinished(options->checkpoint_folder);
     return GY_OK;
 }
 
@@ -404,9 +420,13 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     double step = 0;
     double worse = 0;
     double best = 0;
+    double updates = 0;
     GY_TRY(get_number(bundle, "gyre.step", &step));
     GY_TRY(get_number(bundle, "gyre.best_loss", &best));
     GY_TRY(get_number(bundle, "gyre.epochs_worse", &worse));
+    if (gy_bundle_get(bundle, "gyre.updates") != NULL) {
+        GY_TRY(get_number(bundle, "gyre.updates", &updates));
+    }
     size_t losses = 0;
     const bool has_losses = gy_bundle_index(bundle, GY_TRAIN_LOSSES, &losses);
     const gy_view shape = has_losses ? gy_bundle_shape(bundle, losses) : (gy_view){.rank = 0};
@@ -416,6 +436,9 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     }
     if (!(worse >= 0 && worse <= 1e9)) {
         return gy_fail(GY_FORMAT, "'gyre.epochs_worse' is %g, expected 0 to 1e9", worse);
+    }
+    if (!(updates >= 0 && updates <= 1e15)) {
+        return gy_fail(GY_FORMAT, "'gyre.updates' is %g, expected 0 to 1e15", updates);
     }
     /* All are looked at, and memory is taken, before any is changed. */
     GY_TRY(GY_GROW("train.losses", state->losses, state->loss_capacity, (size_t)step));
@@ -430,6 +453,7 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     const gy_box all = gy_box_whole(&shape);
     GY_TRY(gy_bundle_read_box(bundle, losses, &all, 0, (int64_t)step, state->losses));
     state->step = (int64_t)step;
+    state->updates = (uint64_t)updates;
     state->best_loss = best;
     state->epochs_worse = (int)worse;
     return GY_OK;
@@ -513,6 +537,14 @@ static gy_status check_steps(const gy_model *model, const int64_t *steps, int co
                : gy_fail(GY_MISMATCH,
                          "ranks found different checkpoints, of steps %lld and %lld (-1: none)",
                          (long long)range[0], (long long)-range[1]);
+}
+
+gy_status gy_train_checkpoint_read_step(gy_model *model, const gy_train_options *options,
+                                        gy_dataset *train, int64_t step, gy_train_state *state)
+{
+    char path[PATH_BYTES];
+    path_of(options->checkpoint_folder, step, path, sizeof(path));
+    return read_one(path, model, options, train, state);
 }
 
 gy_status gy_train_checkpoint_read(gy_model *model, const gy_train_options *options,

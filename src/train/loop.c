@@ -27,6 +27,8 @@ typedef struct loop {
     gy_batch batch;
     gy_train_worker *worker; /* of parameter servers; NULL: ranks exchange themselves */
     gy_train_servers servers;
+    bool has_checkpoints;  /* of this worker, or others */
+    char *own_folder;      /* of a worker's checkpoints but worker 0's */
     gy_tensor *scalars[4]; /* rate, correction, plain rate, share */
     gy_tensor **results;
     int64_t *order;
@@ -188,6 +190,45 @@ static bool is_first(const loop *l)
     return l->model->comm == NULL || gy_comm_rank(l->model->comm) == 0;
 }
 
+/* Worker 0 says where it begins, and the others take what is their own from a checkpoint of
+ * that step. */
+static gy_status meet_workers(loop *l)
+{
+    gy_train_meeting meeting = {.step = l->state.step, .is_over = l->is_done};
+    GY_TRY(gy_train_worker_meet(l->worker, l->state.updates, &meeting));
+    l->is_done = meeting.is_over;
+    if (l->state.step != meeting.step && l->options.checkpoint_folder != NULL) {
+        gy_status status = gy_train_checkpoint_read_step(l->model, &l->options, l->train,
+                                                         meeting.step, &l->state);
+        if (status < 0) {
+            gy_warn("worker %u begins without what it had of its own: %s", l->servers.worker,
+                    gy_error_text());
+        }
+    }
+    if (l->state.step != meeting.step) { /* it does not know what its losses were */
+        GY_TRY(GY_GROW("train.losses", l->state.losses, l->state.loss_capacity,
+                       (size_t)meeting.step));
+        for (int64_t i = 0; i < meeting.step; i++) {
+            l->state.losses[i] = NAN;
+        }
+        l->state.step = meeting.step;
+    }
+    l->saved_step = l->result.resumed_step = l->state.step;
+    return gy_train_worker_pull(l->worker);
+}
+
+static gy_status resume(loop *l)
+{
+    bool is_found = false;
+    GY_TRY(gy_train_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
+    l->saved_step = l->result.resumed_step = l->state.step;
+    if (!is_found && is_first(l)) {
+        gy_warn("%s: no checkpoint to resume: training starts from the beginning",
+                l->options.checkpoint_folder);
+    }
+    return GY_OK;
+}
+
 static gy_status begin(loop *l)
 {
     int64_t count = l->train->count;
@@ -213,14 +254,12 @@ static gy_status begin(loop *l)
     if (l->options.servers != NULL) {
         GY_TRY(gy_train_worker_open(l->model, &l->options, &l->worker));
     }
-    if (l->options.resume) {
-        bool is_found = false;
-        GY_TRY(gy_train_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
-        l->saved_step = l->result.resumed_step = l->state.step;
-        if (!is_found && is_first(l)) {
-            gy_warn("%s: no checkpoint to resume: training starts from the beginning",
-                    l->options.checkpoint_folder);
-        }
+    if (l->options.resume && (l->worker == NULL || is_first(l))) {
+        GY_TRY(resume(l));
+    }
+    l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
+    if (l->worker != NULL) {
+        GY_TRY(meet_workers(l));
     }
     if (l->options.warmup_steps > l->steps && is_first(l)) {
         gy_warn("training: a warm-up of %d steps in a training of %lld: the full rate is not "
@@ -354,13 +393,15 @@ static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, do
 }
 
 /* One batch of a worker, the loss being that of its own rows. The last of `fetch` batches, of
- * an epoch and of the training ends with an exchange. */
+ * an epoch and of the training ends with an exchange, as does that before a checkpoint. */
 static gy_status run_worker_step(loop *l)
 {
     const int64_t step = l->state.step, index = step % l->steps_per_epoch;
     const int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
-    const bool is_last = index + 1 == l->steps_per_epoch || step + 1 == limit;
+    const int64_t every = l->has_checkpoints ? l->options.checkpoint_every : 0;
+    const bool is_last = index + 1 == l->steps_per_epoch || step + 1 == limit ||
+                         (every > 0 && (step + 1) % every == 0);
     const int64_t rows = rows_of(l, index);
     int64_t first = 0, last = 0;
     part_of(l, rows, &first, &last);
@@ -497,10 +538,29 @@ static gy_status check_parameters(const loop *l)
     return l->model->is_sharded ? gy_session_agree(l->model->comm, status) : status;
 }
 
+/* Worker 0 writes what the servers have, behind the others, if these have state of their own:
+ * where there is a checkpoint of worker 0, there are theirs. */
+static gy_status save_worker(loop *l)
+{
+    bool is_over = false;
+    if (is_first(l)) {
+        GY_TRY(gy_train_worker_take_state(l->worker, &l->state.updates));
+    } else if (l->options.checkpoint_folder != NULL) {
+        GY_TRY(gy_train_checkpoint_write(l->model, &l->options, l->train, &l->state));
+    }
+    if (gy_train_worker_has_own(&l->options)) {
+        GY_TRY(gy_train_worker_agree(l->worker, &is_over));
+    }
+    return is_first(l) ? gy_train_checkpoint_write(l->model, &l->options, l->train, &l->state)
+                       : GY_OK;
+}
+
 static gy_status save_state(loop *l)
 {
     GY_TRY(check_parameters(l));
-    GY_TRY(gy_train_checkpoint_write(l->model, &l->options, l->train, &l->state));
+    GY_TRY(l->worker != NULL
+               ? save_worker(l)
+               : gy_train_checkpoint_write(l->model, &l->options, l->train, &l->state));
     l->saved_step = l->state.step;
     return GY_OK;
 }
@@ -512,9 +572,12 @@ static gy_status after_step(loop *l)
     if (is_epoch_end && l->test != NULL && (l->worker == NULL || is_first(l))) {
         GY_TRY(test_model(l));
     }
+    if (is_epoch_end && l->worker != NULL && l->options.patience > 0) {
+        GY_TRY(gy_train_worker_agree(l->worker, &l->is_done));
+    }
     int64_t every = l->options.checkpoint_every;
     bool is_due = every > 0 ? l->state.step % every == 0 : is_epoch_end;
-    if (l->options.checkpoint_folder != NULL && (is_due || is_epoch_end)) {
+    if (l->has_checkpoints && (is_due || is_epoch_end)) {
         GY_TRY(save_state(l));
     }
     return report(l, is_epoch_end);
@@ -529,7 +592,6 @@ static gy_status run(loop *l)
     l->begun_ns = gy_now_ns(gy_env_real());
     int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
-    l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
     bool is_begun = false;
     while (l->state.step < limit && !l->is_done) {
         const int64_t step_ns = gy_now_ns(gy_env_real());
@@ -542,7 +604,7 @@ static gy_status run(loop *l)
         }
         GY_TRY(after_step(l));
     }
-    if (l->options.checkpoint_folder != NULL && l->saved_step != l->state.step) {
+    if (l->has_checkpoints && l->saved_step != l->state.step) {
         GY_TRY(save_state(l)); /* stopped between two: go on from here */
     }
     if (l->worker != NULL) {
@@ -570,6 +632,27 @@ static gy_status run(loop *l)
     return GY_OK;
 }
 
+/* The other workers keep what is their own in folders beside worker 0's checkpoints. */
+static gy_status take_servers(loop *l, const gy_train_options *o)
+{
+    GY_TRY(gy_options_take(gy_train_servers, &l->servers, o->servers));
+    l->servers.workers = GY_MAX(l->servers.workers, 1U);
+    l->servers.fetch = GY_MAX(l->servers.fetch, 1);
+    l->options.servers = &l->servers;
+    if (l->servers.worker == 0 || !l->has_checkpoints) {
+        return GY_OK;
+    }
+    GY_TRY(gy_train_checkpoint_check_folder(o)); /* what worker 0 ends with, ends all */
+    l->options.checkpoint_folder = NULL;
+    if (gy_train_worker_has_own(&l->options)) {
+        gy_text path = {.data = NULL};
+        gy_text_add(&path, "%s/worker%u", o->checkpoint_folder, l->servers.worker);
+        GY_TRY(path.status);
+        l->options.checkpoint_folder = l->own_folder = path.data;
+    }
+    return GY_OK;
+}
+
 gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
                    const gy_train_options *options, gy_train_result *result)
 {
@@ -577,13 +660,9 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
     GY_TRY(gy_train_defaults(options, &filled));
     GY_TRY(gy_train_check(model, train, test, &filled));
     loop l = {.model = model, .train = train, .test = test, .options = filled};
-    if (filled.servers != NULL) {
-        GY_TRY(gy_options_take(gy_train_servers, &l.servers, filled.servers));
-        l.servers.workers = GY_MAX(l.servers.workers, 1U);
-        l.servers.fetch = GY_MAX(l.servers.fetch, 1);
-        l.options.servers = &l.servers;
-    }
-    gy_status status = run(&l);
+    l.has_checkpoints = filled.checkpoint_folder != NULL;
+    gy_status status = filled.servers != NULL ? take_servers(&l, &filled) : GY_OK;
+    status = status == GY_OK ? run(&l) : status;
     gy_error error;
     gy_error_take(&error, status);
     gy_train_worker_close(l.worker);
@@ -593,6 +672,7 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
     gy_batch_free(&l.batch);
     gy_free(l.results);
     gy_free(l.order);
+    gy_string_free(l.own_folder);
     if (status < 0) {
         gy_free(l.state.losses);
         return gy_error_raise(&error);

@@ -18,6 +18,7 @@
 #include "graph/graph.h"
 #include "train/train_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *filled)
@@ -130,6 +131,33 @@ static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count
     }
 }
 
+int gy_train_served_count(gy_optimizer_kind optimizer)
+{
+    return optimizer == GY_OPTIMIZER_SGD                                              ? 0
+           : optimizer == GY_OPTIMIZER_MOMENTUM || optimizer == GY_OPTIMIZER_NESTEROV ? 1
+                                                                                      : 2;
+}
+
+void gy_train_served_name(int piece, char name[GY_TRAIN_SERVED_BYTES])
+{
+    snprintf(name, GY_TRAIN_SERVED_BYTES, GY_TRAIN_SERVED "%d", piece);
+}
+
+/* State of workers that no node reads: what codecs lose, and what worker 0 takes of the
+ * servers' for checkpoints. */
+static void add_kept(gy_model *model, const gy_train_options *o, const gy_train_slot *slot)
+{
+    const bool has_served = o->checkpoint_folder != NULL && o->servers->worker == 0;
+    if (o->servers->codec.kind != GY_CODEC_NONE) {
+        (void)state_of(model, slot, GY_TRAIN_RESIDUAL);
+    }
+    for (int i = 1; has_served && i <= gy_train_served_count(o->optimizer); i++) {
+        char name[GY_TRAIN_SERVED_BYTES];
+        gy_train_served_name(i, name);
+        (void)state_of(model, slot, name);
+    }
+}
+
 /* What a worker computes: gradients to push, weighed by its share of the batch. Where several
  * batches lie between two exchanges, the gradients are summed and its own parameters follow
  * each of them: gather_fetches are of these batches, fetches of the last one. */
@@ -141,9 +169,7 @@ static void push(gy_model *model, const gy_train_options *o, const gy_train_slot
     update->gather_fetches[update->gather_count++] = model->train_loss;
     for (size_t i = 0; i < count; i++) {
         gradients[i] = gy_op_mul(gradients[i], update->share);
-        if (o->servers->codec.kind != GY_CODEC_NONE) {
-            (void)state_of(model, &slots[i], GY_TRAIN_RESIDUAL); /* no node reads it */
-        }
+        add_kept(model, o, &slots[i]);
     }
     if (o->servers->fetch <= 1) {
         memcpy(update->fetches + 1, gradients, count * sizeof(*gradients));

@@ -1,9 +1,9 @@
 /**
  * A worker of parameter servers. Each parameter is a dense table; its gradient is pushed by the
  * task that made it, while the backward pass goes on, and all are pulled in the order in which
- * the forward pass wants them. A table of one number, named as the training, says whether the
- * initial values are there, and is where workers meet: before the first clock and after the
- * last.
+ * the forward pass wants them. A table of two numbers, named as the training, says whether the
+ * initial values are there and whether worker 0 has stopped early, and is where workers meet:
+ * before the first clock, after the last, and where a checkpoint needs what each has.
  *
  * @source lecture D, "Distributed Parameter Servers"; lecture B, "PS Interface for Data
  * Parallel Training"
@@ -16,6 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What workers say to each other by the start table: 1 and the step that they begin at, and
+ * that worker 0 stops early. */
+enum { SAID_BEGUN, SAID_OVER, SAID };
+
 enum { WORKER_LOCK_RANK = 70 /* above the client's */, TABLE_NAME_BYTES = 64 };
 
 static const double timeout_default_s = 300;
@@ -25,9 +29,10 @@ typedef struct worker_table {
     gy_ps_table *table;
     gy_ps_request *push, *pull;
     size_t rows;
-    gy_tensor *parameter, *sum; /* of the session; sum: NULL with fetch=1 */
-    gy_tensor *residual;        /* NULL: without a codec; pinned */
-    gy_view view;               /* of the parameter, pinned */
+    gy_tensor *parameter, *sum;             /* of the session; sum: NULL with fetch=1 */
+    gy_tensor *residual;                    /* NULL: without a codec; pinned */
+    gy_tensor *served[GY_TRAIN_SERVED_MAX]; /* of worker 0, for checkpoints */
+    gy_view view;                           /* of the parameter, pinned */
 } worker_table;
 
 struct gy_train_worker {
@@ -38,6 +43,9 @@ struct gy_train_worker {
     gy_error error; /* the first of a hook */
     double timeout_s;
     int64_t waited_ns;
+    bool is_first, is_resumed; /* worker 0; with a checkpoint */
+    int served;                /* pieces of state that it takes of the servers */
+    int64_t over_before;       /* trainings of this name that were stopped early */
     size_t count;
     worker_table tables[]; /* in the order of the model's parameters, as the forward pass */
 };
@@ -58,8 +66,6 @@ gy_status gy_train_servers_check(const gy_model *model, const gy_train_options *
         {"accumulate (expected fetch=N)", o->accumulate > 1},
         {"zero", o->zero > 0},
         {"pins", o->pin_count > 0},
-        {"patience", o->patience > 0},
-        {"a checkpoint folder", o->checkpoint_folder != NULL},
     };
     for (size_t i = 0; i < GY_COUNT(excluded); i++) {
         if (excluded[i].is_set) {
@@ -136,6 +142,18 @@ static gy_status state_tensor(gy_model *model, const gy_train_slot *slot, const 
     return gy_train_slot_tensor(model, name, tensor);
 }
 
+/* What worker 0's checkpoints keep of the servers. */
+static gy_status find_served(gy_train_worker *worker, gy_model *model,
+                             const gy_train_slot *slot, worker_table *made)
+{
+    for (int i = 0; i < worker->served; i++) {
+        char name[GY_TRAIN_SERVED_BYTES];
+        gy_train_served_name(i + 1, name);
+        GY_TRY(state_tensor(model, slot, name, &made->served[i]));
+    }
+    return GY_OK;
+}
+
 static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_train_options *o,
                             const gy_train_slot *slot)
 {
@@ -153,6 +171,7 @@ static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_t
     if (o->servers->fetch > 1) {
         GY_TRY(state_tensor(model, slot, GY_TRAIN_SUM, &made->sum));
     }
+    GY_TRY(find_served(worker, model, slot, made));
     GY_TRY(gy_ps_table_open(worker->ps, name, &options, &made->table));
     if (o->servers->codec.kind != GY_CODEC_NONE) {
         GY_TRY(state_tensor(model, slot, GY_TRAIN_RESIDUAL, &made->residual));
@@ -168,7 +187,7 @@ static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_t
 static gy_status open_start(gy_train_worker *worker, const char *training)
 {
     return gy_ps_table_open(worker->ps, training,
-                            &GY_OPTIONS(gy_ps_table_options, .dtype = GY_I64, .rows = 1,
+                            &GY_OPTIONS(gy_ps_table_options, .dtype = GY_I64, .rows = SAID,
                                         .update = GY_PS_SUM, .sync = gy_ps_bsp()),
                             &worker->start);
 }
@@ -198,7 +217,7 @@ static gy_status wait_all(gy_train_worker *worker, bool is_pull)
     return first.status < 0 ? gy_error_raise(&first) : GY_OK;
 }
 
-static gy_status pull_all(gy_train_worker *worker)
+gy_status gy_train_worker_pull(gy_train_worker *worker)
 {
     gy_status status = GY_OK;
     for (size_t i = 0; i < worker->count && status == GY_OK; i++) {
@@ -212,50 +231,117 @@ static gy_status pull_all(gy_train_worker *worker)
     return status < 0 ? gy_error_raise(&error) : waited;
 }
 
-/* The number of the start table: 0 until the initial values are there and all have met. */
-static gy_status read_start(gy_train_worker *worker, int64_t *begun)
+static gy_status read_start(gy_train_worker *worker, int64_t said[SAID])
 {
     gy_ps_request *pull = NULL;
-    GY_TRY(gy_ps_pull(worker->start, NULL, 1, begun, &pull));
+    GY_TRY(gy_ps_pull(worker->start, NULL, SAID, said, &pull));
     const int64_t since = gy_now_ns(gy_env_real());
     gy_status status = gy_ps_wait(pull, patience(worker));
     worker->waited_ns += gy_now_ns(gy_env_real()) - since;
     return status;
 }
 
+/* Say it, and wait for the others; then *said is what all have said together. */
+static gy_status say(gy_train_worker *worker, int64_t said[SAID])
+{
+    if (said[SAID_BEGUN] != 0 || said[SAID_OVER] != 0) {
+        GY_TRY(gy_ps_push(worker->start, NULL, SAID, said, NULL));
+    }
+    GY_TRY(gy_ps_clock(worker->start));
+    return read_start(worker, said);
+}
+
 /* ---- Begin and end ---- */
 
-static gy_status put_initial(gy_train_worker *worker)
+static gy_status put_state(gy_train_worker *worker, worker_table *at, uint64_t updates)
 {
-    const int64_t one = 1;
+    for (int i = 0; i < worker->served && updates > 0; i++) {
+        const gy_view view = gy_tensor_pin(at->served[i]);
+        gy_status status = gy_ps_put_state(at->table, (uint32_t)i + 1, view.data, updates);
+        gy_tensor_unpin(at->served[i]);
+        GY_TRY(status);
+    }
+    return GY_OK;
+}
+
+gy_status gy_train_worker_take_state(gy_train_worker *worker, uint64_t *updates)
+{
+    *updates = 0;
+    for (size_t t = 0; t < worker->count; t++) {
+        const worker_table *at = &worker->tables[t];
+        for (int i = 0; i < worker->served; i++) {
+            uint64_t made = 0;
+            const gy_view view = gy_tensor_pin(at->served[i]);
+            gy_status status = gy_ps_pull_state(at->table, (uint32_t)i + 1, view.data, &made);
+            gy_tensor_unpin(at->served[i]);
+            GY_TRY(status);
+            *updates = GY_MAX(*updates, made);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status put_initial(gy_train_worker *worker, uint64_t updates)
+{
     for (size_t i = 0; i < worker->count; i++) {
         worker_table *at = &worker->tables[i];
         GY_TRY(gy_ps_put(at->table, NULL, at->rows, at->view.data, NULL));
+        GY_TRY(put_state(worker, at, updates));
     }
-    return gy_ps_push(worker->start, NULL, 1, &one, NULL);
+    return GY_OK;
 }
 
-/* Worker 0 sets the initial values before its first clock of the start table is over, and all
- * others wait for that clock. */
-static gy_status meet(gy_train_worker *worker, const gy_train_servers *servers)
+/* What the servers have is not taken back: others may train with it. */
+static gy_status join_begun(const gy_train_worker *worker)
 {
-    int64_t begun = 0;
-    GY_TRY(read_start(worker, &begun));
-    if (begun > 0) {
-        if (servers->worker == 0) {
-            gy_warn("the servers have parameters of this training: it goes on from them");
+    if (!worker->is_first) {
+        return GY_OK;
+    }
+    if (worker->is_resumed) {
+        return gy_fail(GY_EXISTS, "the servers have parameters of this training: a checkpoint "
+                                  "is resumed at servers without them, or under another name");
+    }
+    gy_warn("the servers have parameters of this training: it goes on from them");
+    return GY_OK;
+}
+
+gy_status gy_train_worker_meet(gy_train_worker *worker, uint64_t updates,
+                               gy_train_meeting *meeting)
+{
+    int64_t said[SAID];
+    GY_TRY(read_start(worker, said));
+    if (said[SAID_BEGUN] > 0) {
+        GY_TRY(join_begun(worker));
+        worker->over_before = said[SAID_OVER];
+    } else {
+        if (worker->is_first) {
+            GY_TRY(put_initial(worker, updates));
+            said[SAID_BEGUN] = 1 + meeting->step;
+            said[SAID_OVER] = meeting->is_over;
         }
-        return pull_all(worker);
+        GY_TRY(say(worker, said));
     }
-    if (servers->worker == 0) {
-        GY_TRY(put_initial(worker));
-    }
-    GY_TRY(gy_ps_clock(worker->start));
-    GY_TRY(read_start(worker, &begun));
-    if (begun == 0) {
+    if (said[SAID_BEGUN] == 0) {
         return gy_fail(GY_PEER, "worker 0 has left before it set the initial values");
     }
-    return pull_all(worker);
+    meeting->step = worker->is_first ? meeting->step : said[SAID_BEGUN] - 1;
+    meeting->is_over = said[SAID_OVER] > worker->over_before;
+    return GY_OK;
+}
+
+gy_status gy_train_worker_agree(gy_train_worker *worker, bool *is_over)
+{
+    int64_t said[SAID] = {0};
+    said[SAID_OVER] = worker->is_first && *is_over;
+    GY_TRY(say(worker, said));
+    *is_over = said[SAID_OVER] > worker->over_before;
+    return GY_OK;
+}
+
+bool gy_train_worker_has_own(const gy_train_options *o)
+{
+    return o->servers->codec.kind != GY_CODEC_NONE ||
+           (o->servers->fetch > 1 && gy_train_served_count(o->optimizer) > 0);
 }
 
 static gy_status open_all(gy_train_worker *worker, gy_model *model, const gy_train_options *o)
@@ -272,7 +358,7 @@ static gy_status open_all(gy_train_worker *worker, gy_model *model, const gy_tra
             GY_TRY(open_table(worker, model, o, &model->slots[i]));
         }
     }
-    return meet(worker, s);
+    return GY_OK;
 }
 
 gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
@@ -286,6 +372,11 @@ gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
     }
     gy_mutex_init(&made->lock, WORKER_LOCK_RANK);
     made->session = model->session;
+    made->is_first = options->servers->worker == 0;
+    made->is_resumed = options->resume;
+    made->served = made->is_first && options->checkpoint_folder != NULL
+                       ? gy_train_served_count(options->optimizer)
+                       : 0;
     made->timeout_s = timeout_s > 0 ? timeout_s : timeout_default_s;
     gy_status status = open_all(made, model, options);
     if (status < 0) {
@@ -369,7 +460,7 @@ static gy_status end_clock(gy_train_worker *worker)
     for (size_t i = 0; i < worker->count; i++) {
         GY_TRY(gy_ps_clock(worker->tables[i].table));
     }
-    return pull_all(worker);
+    return gy_train_worker_pull(worker);
 }
 
 gy_status gy_train_worker_end(gy_train_worker *worker, gy_status ran)
@@ -400,10 +491,9 @@ gy_status gy_train_worker_end(gy_train_worker *worker, gy_status ran)
 
 gy_status gy_train_worker_finish(gy_train_worker *worker)
 {
-    int64_t begun = 0;
-    GY_TRY(gy_ps_clock(worker->start));
-    GY_TRY(read_start(worker, &begun));
-    return pull_all(worker);
+    int64_t said[SAID] = {0};
+    GY_TRY(say(worker, said));
+    return gy_train_worker_pull(worker);
 }
 
 int64_t gy_train_worker_waited_ns(const gy_train_worker *worker)

@@ -145,15 +145,22 @@ typedef struct gy_train_state {
     int64_t step;     /* updates made */
     double best_loss; /* of the tests so far */
     int epochs_worse; /* since then */
+    uint64_t updates; /* that parameter servers had made; 0: there are none */
     double *losses;   /* one per update; grows */
     size_t loss_capacity;
 } gy_train_state;
 
 /** Make the folder, see that it can be written and, unless resuming, that it is unused. */
+gy_status gy_train_checkpoint_check_folder(const gy_train_options *options);
+/** The same, of all ranks; and what a killed run left there is removed. */
 gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *options);
 /** Each rank writes what it has; all learn how it went. */
 gy_status gy_train_checkpoint_write(gy_model *model, const gy_train_options *options,
                                     gy_dataset *train, const gy_train_state *state);
+/** The one of a step, of this worker alone. GY_IO there is none; as gy_train_checkpoint_read.
+ */
+gy_status gy_train_checkpoint_read_step(gy_model *model, const gy_train_options *options,
+                                        gy_dataset *train, int64_t step, gy_train_state *state);
 /** The newest whole one of the folder; `is_found` false when there is none at all. */
 gy_status gy_train_checkpoint_read(gy_model *model, const gy_train_options *options,
                                    gy_dataset *train, gy_train_state *state, bool *is_found);
@@ -175,10 +182,31 @@ typedef struct gy_train_worker gy_train_worker;
 /** GY_ARG an option that servers exclude, or one of theirs that is out of range. */
 GY_MUST_CHECK gy_status gy_train_servers_check(const gy_model *model,
                                                const gy_train_options *options);
-/** Reach the servers, wait for all workers, and take the parameters that are there. The model
- * was built with the options. */
+/** Reach the servers, and open the tables. The model was built with the options. */
 GY_MUST_CHECK gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
                                              gy_train_worker **worker);
+/** What workers tell each other where they meet. */
+typedef struct gy_train_meeting {
+    int64_t step; /* that all begin at */
+    bool is_over; /* worker 0 has stopped the training early */
+} gy_train_meeting;
+/**
+ * Wait for all workers. Worker 0 says where the training begins, and gives the servers its
+ * parameters and their state, as a checkpoint has it with `updates`; the others hear of it.
+ * GY_EXISTS it is resumed at servers that have one; GY_PEER worker 0 has left
+ */
+GY_MUST_CHECK gy_status gy_train_worker_meet(gy_train_worker *worker, uint64_t updates,
+                                             gy_train_meeting *meeting);
+/** Wait for all workers that are there; those behind worker 0 hear whether it has stopped. All
+ * of them call it, at the same steps. */
+GY_MUST_CHECK gy_status gy_train_worker_agree(gy_train_worker *worker, bool *is_over);
+/** Take the parameters of the servers. */
+GY_MUST_CHECK gy_status gy_train_worker_pull(gy_train_worker *worker);
+/** Worker 0, for a checkpoint: take what the servers keep beside parameters, and the number of
+ * their updates. */
+GY_MUST_CHECK gy_status gy_train_worker_take_state(gy_train_worker *worker, uint64_t *updates);
+/** Has each worker state of its own, which its checkpoints keep? */
+bool gy_train_worker_has_own(const gy_train_options *options);
 /** Leave: nobody waits for this worker. NULL is fine. */
 void gy_train_worker_close(gy_train_worker *worker);
 /** Before the run whose gradients are pushed: they go as soon as they are there. `rate`: of the
@@ -195,6 +223,12 @@ int64_t gy_train_worker_waited_ns(const gy_train_worker *worker);
 enum { GY_TRAIN_ZERO_MAX = 3 };
 #define GY_TRAIN_SUM      "sum"      /* a parameter's state: the sum of its gradients */
 #define GY_TRAIN_RESIDUAL "residual" /* what codecs have lost of them */
+#define GY_TRAIN_SERVED   "served"   /* and a number: what servers keep, for checkpoints */
+enum { GY_TRAIN_SERVED_MAX = 2, GY_TRAIN_SERVED_BYTES = 16 };
+/** How many pieces of state servers keep of a parameter. */
+int gy_train_served_count(gy_optimizer_kind optimizer);
+/** "served1" */
+void gy_train_served_name(int piece, char name[GY_TRAIN_SERVED_BYTES]);
 /** Pin the slots of a built update as the options' pins and stage of ZeRO keep them. GY_ARG
  * names a pin that fits no parameter. */
 gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);

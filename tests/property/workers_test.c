@@ -9,6 +9,7 @@
 #include <gyre/ps.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gy_test.h"
@@ -63,6 +64,7 @@ typedef struct trial {
     gy_codec codec;
     int fetch;
     int64_t leaves_after[WORKERS_MAX]; /* steps after which a worker fails; 0: never */
+    gy_status fails;                   /* worker 0; then the others' ends are not looked at */
 } trial;
 
 /* What a training has made. */
@@ -71,6 +73,9 @@ typedef struct outcome {
     double weights;      /* the sum of their squares */
     int64_t steps;
     double test_loss, test_accuracy;
+    double losses[STEPS_MAX]; /* of the worker, as far as there is room */
+    int64_t resumed_step;
+    bool is_stopped_early;
 } outcome;
 
 static gy_model *new_model(const trial *t)
@@ -141,6 +146,11 @@ static gy_status work(member *me)
         me->out.steps = result.steps;
         me->out.test_loss = result.test_loss;
         me->out.test_accuracy = result.test_accuracy;
+        me->out.resumed_step = result.resumed_step;
+        me->out.is_stopped_early = result.is_stopped_early;
+        for (int64_t i = 0; i < GY_MIN(result.steps, STEPS_MAX); i++) {
+            me->out.losses[i] = result.losses[i];
+        }
         gy_train_result_free(&result);
         look(model, &me->out);
     }
@@ -156,21 +166,17 @@ static void *work_main(void *arg)
 }
 
 /* Worker 0 has what it came to; workers that the trial does not make leave have to end well. */
-static outcome by_workers(const trial *t, uint32_t workers, int servers)
+static void work_all(const trial *t, const scene *at, uint32_t workers, member *all)
 {
-    scene at;
-    member all[WORKERS_MAX];
-    open_servers(&at, servers);
-    memset(all, 0, sizeof(all));
+    memset(all, 0, WORKERS_MAX * sizeof(*all));
     for (uint32_t i = 0; i < workers; i++) {
-        all[i] = (member){.t = t, .at = &at, .worker = i, .workers = workers};
+        all[i] = (member){.t = t, .at = at, .worker = i, .workers = workers};
         assert_ok(gy_thread_start(&all[i].thread, "test-worker", work_main, &all[i]));
     }
     for (uint32_t i = 0; i < workers; i++) {
         gy_thread_join(&all[i].thread);
     }
-    close_servers(&at);
-    for (uint32_t i = 0; i < workers; i++) {
+    for (uint32_t i = 0; i < workers && t->fails == GY_OK; i++) {
         const bool is_gone = t->leaves_after[i] > 0;
         if (all[i].error.status != (is_gone ? GY_CANCELLED : GY_OK)) {
             fail_msg("worker %u of %u: %s", i, workers, all[i].error.text);
@@ -179,6 +185,15 @@ static outcome by_workers(const trial *t, uint32_t workers, int servers)
             assert_true(all[i].out.parameters == all[0].out.parameters);
         }
     }
+}
+
+static outcome by_workers(const trial *t, uint32_t workers, int servers)
+{
+    scene at;
+    member all[WORKERS_MAX];
+    open_servers(&at, servers);
+    work_all(t, &at, workers, all);
+    close_servers(&at);
     return all[0].out;
 }
 
@@ -452,6 +467,153 @@ GY_TEST(who_leaves_is_not_waited_for)
                      .leaves_after = {0, 3}};
     const outcome out = by_workers(&t, 3, 2);
     assert_int_equal(out.steps, 16);
+}
+
+/* ---- Checkpoints, and early stops ---- */
+
+static void remove_folder(const char *folder)
+{
+    char line[128], said[256];
+    snprintf(line, sizeof(line), "rm -r %s", folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+}
+
+/* Stopped after some steps and resumed at servers that know nothing of it, a training under BSP
+ * goes the way of one that was not stopped: parameters and the losses of all workers. */
+static void compare_resumed(trial t, int64_t stop_at)
+{
+    enum { WORKERS = 2 };
+    char folders[2][64] = {"/tmp/gyre-workers-XXXXXX", "/tmp/gyre-workers-XXXXXX"};
+    scene at;
+    member whole[WORKERS_MAX], resumed[WORKERS_MAX];
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(mkdtemp(folders[i]));
+    }
+    t.options.checkpoint_folder = folders[0];
+    open_servers(&at, 2);
+    work_all(&t, &at, WORKERS, whole);
+    close_servers(&at);
+    t.options.checkpoint_folder = folders[1];
+    t.options.step_limit = stop_at;
+    (void)by_workers(&t, WORKERS, 2);
+    t.options.step_limit = 0;
+    t.options.resume = true;
+    open_servers(&at, t.codec.kind == GY_CODEC_NONE ? 1 : 2); /* which encode by themselves */
+    work_all(&t, &at, WORKERS, resumed);
+    close_servers(&at);
+    for (int w = 0; w < WORKERS; w++) {
+        assert_int_equal(resumed[w].out.resumed_step, stop_at);
+        assert_int_equal(resumed[w].out.steps, whole[w].out.steps);
+        for (int64_t i = stop_at; i < whole[w].out.steps; i++) {
+            if (resumed[w].out.losses[i] != whole[w].out.losses[i]) {
+                fail_msg("worker %d, step %lld: loss %.17g, without a stop %.17g", w,
+                         (long long)i, resumed[w].out.losses[i], whole[w].out.losses[i]);
+            }
+        }
+        assert_true(resumed[w].out.parameters == whole[w].out.parameters);
+    }
+    for (int i = 0; i < 2; i++) {
+        remove_folder(folders[i]);
+    }
+}
+
+GY_TEST(a_resumed_training_has_the_bits_of_a_whole_one)
+{
+    gy_dataset train = kit_digits(96, 6), test = kit_digits(20, 6);
+    const struct {
+        gy_optimizer_kind optimizer;
+        gy_codec codec;
+        int fetch;
+        int64_t every,
+            stop_at; /* checkpoints; in the middle of an epoch of 8, and of a fetch */
+    } cases[] = {
+        {GY_OPTIMIZER_SGD, {GY_CODEC_NONE, 0}, 1, 5, 5},
+        {GY_OPTIMIZER_MOMENTUM, {GY_CODEC_NONE, 0}, 1, 0, 8},
+        {GY_OPTIMIZER_ADAM, {GY_CODEC_TOPK, 0.05}, 1, 3, 10},
+        {GY_OPTIMIZER_ADAMW, {GY_CODEC_INT8, 0}, 3, 5, 10},
+        {GY_OPTIMIZER_NESTEROV, {GY_CODEC_NONE, 0}, 2, 3, 9},
+    };
+    const size_t step = gy_test_cases(8) == 1 ? 2 : 1; /* fewer under a sanitizer */
+    for (size_t i = 0; i < GY_COUNT(cases); i += step) {
+        trial t = {.model = "softmax",
+                   .train = &train,
+                   .test = &test,
+                   .codec = cases[i].codec,
+                   .fetch = cases[i].fetch,
+                   .options = {.epochs = 2, .batch = 12, .rate = 0.02, .seed = 5}};
+        t.options.optimizer = cases[i].optimizer;
+        t.options.checkpoint_every = cases[i].every;
+        t.options.weight_decay = 0.01;
+        compare_resumed(t, cases[i].stop_at);
+    }
+}
+
+/* A checkpoint is not put over what servers have; and one of other settings is another run. */
+GY_TEST(a_checkpoint_is_resumed_at_new_servers_alone)
+{
+    char folder[] = "/tmp/gyre-workers-XXXXXX";
+    gy_dataset train = kit_digits(40, 6);
+    trial t = {.model = "softmax",
+               .train = &train,
+               .fetch = 1,
+               .options = {.epochs = 2, .batch = 10, .rate = 0.1, .step_limit = 4}};
+    scene at;
+    member all[WORKERS_MAX];
+    assert_non_null(mkdtemp(folder));
+    t.options.checkpoint_folder = folder;
+    open_servers(&at, 1);
+    work_all(&t, &at, 1, all);
+    t.options.step_limit = 0;
+    t.fails = GY_EXISTS;
+    work_all(&t, &at, 1, all); /* not resumed: the folder has a checkpoint */
+    assert_int_equal(all[0].error.status, GY_EXISTS);
+    assert_non_null(strstr(all[0].error.text, "of an earlier training run"));
+    t.options.resume = true;
+    work_all(&t, &at, 1, all);
+    assert_int_equal(all[0].error.status, GY_EXISTS);
+    assert_non_null(strstr(all[0].error.text, "under another name"));
+    close_servers(&at);
+    open_servers(&at, 1);
+    t.sync = gy_ps_ssp(2);
+    work_all(&t, &at, 1, all);
+    assert_int_equal(all[0].error.status, GY_MISMATCH);
+    assert_non_null(strstr(all[0].error.text, "sync bsp"));
+    close_servers(&at);
+    remove_folder(folder);
+}
+
+/* Worker 0 tests, and all stop at the same epoch: also those that resume what was stopped. */
+GY_TEST(all_workers_stop_early_together)
+{
+    char folder[] = "/tmp/gyre-workers-XXXXXX";
+    gy_dataset train = kit_digits(60, 6), test = kit_digits(30, 6);
+    const gy_ps_sync rules[] = {gy_ps_bsp(), gy_ps_ssp(2), gy_ps_asp()};
+    for (size_t i = 0; i < GY_COUNT(rules); i++) {
+        trial t = {.model = "softmax",
+                   .train = &train,
+                   .test = &test,
+                   .sync = rules[i],
+                   .fetch = 1,
+                   .options = {.epochs = 40, .batch = 20, .patience = 2}};
+        t.options.rate = 1e-30; /* no weight changes: no epoch is better than the first */
+        scene at;
+        member all[WORKERS_MAX];
+        snprintf(folder, sizeof(folder), "/tmp/gyre-workers-XXXXXX");
+        assert_non_null(mkdtemp(folder));
+        t.options.checkpoint_folder = folder;
+        for (int again = 0; again < 2; again++) {
+            open_servers(&at, 2);
+            t.options.resume = again > 0;
+            work_all(&t, &at, 3, all);
+            close_servers(&at);
+            for (int w = 0; w < 3; w++) {
+                assert_true(all[w].out.is_stopped_early);
+                assert_int_equal(all[w].out.steps, 9); /* the first epoch, and two no better */
+                assert_int_equal(all[w].out.resumed_step, again > 0 ? 9 : 0);
+            }
+        }
+        remove_folder(folder);
+    }
 }
 
 /* ---- Codecs ---- */

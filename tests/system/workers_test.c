@@ -56,6 +56,23 @@ GY_TEST(a_killed_worker_is_not_waited_for)
          "! wait $p && grep -q 'worker 0, which saves the model, has failed' log && none_left");
 }
 
+/* Killed as a whole and resumed at new servers, a training ends with the bits of one that was
+ * not; and worker 0 stops all of them early. */
+GY_TEST(a_killed_training_goes_on_from_its_checkpoint)
+{
+    must("T='-q -d digits --epochs 300 -b 8 -n 2 --optimizer adam --checkpoint-every 50 "
+         "--update ps:k=2,codec=topk:0.1'; "
+         "gyre train softmax $T -o whole --checkpoints c0 >said && "
+         "{ gyre train softmax $T -o cut --checkpoints c >said 2>log & } && "
+         "until ls c/step* >/dev/null 2>&1 || ! kill -0 $!; do sleep 0.01; done; "
+         "kill -9 $(rank 0) $(rank 1); wait; none_left && "
+         "gyre train softmax $T -o cut --checkpoints c --resume >said && "
+         "cmp whole/model.safetensors cut/model.safetensors && ls c/worker1/step* >/dev/null");
+    must("gyre train softmax -q -d digits --epochs 50 -b 8 -n 2 --patience 1 "
+         "--learning-rate 20 --update ps:k=1,sync=ssp:1 >said && "
+         "grep -q 'stopped early' said");
+}
+
 /* LeNet by workers learns what it learns by ranks. The digits at hand, few of them here, all of
  * them with GYRE_SOAK. */
 GY_TEST(lenet_by_workers_is_as_good_as_by_ranks)

@@ -644,10 +644,10 @@ static int check_update(gy_cli_update *update)
     const struct {
         const char *name;
         bool is_given;
-    } excluded[] = {
-        {"mesh", settings.mesh != NULL},         {"zero", settings.zero > 0},
-        {"pin", settings.pins.items[0] != NULL}, {"accumulate", settings.accumulate > 1},
-        {"patience", settings.patience > 0},     {"checkpoints", settings.checkpoints != NULL}};
+    } excluded[] = {{"mesh", settings.mesh != NULL},
+                    {"zero", settings.zero > 0},
+                    {"pin", settings.pins.items[0] != NULL},
+                    {"accumulate", settings.accumulate > 1}};
     if (read != GY_EXIT_OK || !update->is_ps) {
         return read;
     }

@@ -170,6 +170,11 @@ bool gy_ps_part_is_ready(const gy_ps_part *part, uint64_t clock, uint32_t *behin
 static gy_status judge_rows(const gy_ps_part *part, const gy_ps_rows *rows)
 {
     const gy_ps_part_options *o = &part->options;
+    const uint32_t slots = o->table.is_sparse ? 0 : (uint32_t)part->rows.slots;
+    if (rows->slot > slots) {
+        return gy_fail(GY_ARG, "table %s: state %u of its update, which keeps %u", part->name,
+                       rows->slot, slots);
+    }
     if (o->table.is_sparse) {
         gy_status status =
             gy_ps_keys_check(&o->table, rows->keys, rows->count, o->part, o->parts);
@@ -286,6 +291,9 @@ static gy_status judge(gy_ps_part *part, const gy_ps_gradient *push, const ps_wo
         return gy_fail(GY_NUMERIC, "table %s: a push at rate %g: expected 0 or above",
                        part->name, push->rate);
     }
+    if (push->rows.slot > 0) {
+        return gy_fail(GY_ARG, "table %s: a push to the state of its update", part->name);
+    }
     GY_TRY(GY_PS_PLANTED(ROWS_UNJUDGED) ? GY_OK : judge_rows(part, &push->rows));
     return judge_values(part, &push->rows, push->values);
 }
@@ -349,15 +357,23 @@ gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_gradient *push, gy_ps_ou
     return GY_OK;
 }
 
-gy_status gy_ps_part_put(gy_ps_part *part, const gy_ps_rows *rows, const void *values)
+/* The values of a dense table, or a state of its update. */
+static uint8_t *array_of(const ps_rows *rows, uint32_t slot)
+{
+    return slot == 0 ? rows->values : rows->state[slot - 1];
+}
+
+gy_status gy_ps_part_put(gy_ps_part *part, const gy_ps_rows *rows, const void *values,
+                         uint64_t updates)
 {
     ps_rows *to = &part->rows;
     const uint8_t *from = values;
     GY_TRY(judge_rows(part, rows));
     GY_TRY(judge_values(part, rows, values));
     if (!part->options.table.is_sparse) {
-        memcpy(to->values + (size_t)(rows->first - to->first) * to->row_bytes, from,
-               rows->count * to->row_bytes);
+        memcpy(array_of(to, rows->slot) + (size_t)(rows->first - to->first) * to->row_bytes,
+               from, rows->count * to->row_bytes);
+        part->updates = rows->slot > 0 ? updates : part->updates;
         return GY_OK;
     }
     GY_TRY(gy_ps_rows_admit(to, rows->count));
@@ -377,7 +393,9 @@ gy_status gy_ps_part_pull(const gy_ps_part *part, const gy_ps_rows *rows, void *
     GY_TRY(judge_rows(part, rows));
     *updates = part->updates;
     if (!part->options.table.is_sparse) {
-        memcpy(to, from->values + (size_t)(rows->first - from->first) * from->row_bytes,
+        memcpy(to,
+               array_of(from, rows->slot) +
+                   (size_t)(rows->first - from->first) * from->row_bytes,
                rows->count * from->row_bytes);
         return GY_OK;
     }

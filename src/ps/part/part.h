@@ -68,6 +68,8 @@ typedef struct gy_ps_rows {
     const uint64_t *keys; /* (count) of a sparse table, strictly ascending */
     uint64_t first;       /* of a dense table: rows first .. first + count - 1 */
     size_t count;
+    uint32_t slot; /* of a dense table: which array beside the values the update keeps, from 1
+                      on; 0: the values */
 } gy_ps_rows;
 
 typedef struct gy_ps_gradient {
@@ -105,9 +107,10 @@ void gy_ps_part_leave(gy_ps_part *part, uint32_t worker, uint64_t client);
  */
 GY_MUST_CHECK gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_gradient *push,
                                         gy_ps_outcome *outcome);
-/** Set rows as they are, at once, for a start; it may be done again. The same failures. */
+/** Set rows as they are, at once, for a start; it may be done again. The same failures. With
+ * state of the update comes the number of the part's updates, which some of them count. */
 GY_MUST_CHECK gy_status gy_ps_part_put(gy_ps_part *part, const gy_ps_rows *rows,
-                                       const void *values);
+                                       const void *values, uint64_t updates);
 /** A worker has made `clock` calls. Saying it again changes nothing. GY_STATE it has not
  * joined, or made more than one more */
 GY_MUST_CHECK gy_status gy_ps_part_clock(gy_ps_part *part, uint32_t worker, uint64_t client,
