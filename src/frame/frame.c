@@ -168,3 +168,19 @@ gy_status gy_frame_select(const gy_frame *frame, const int *columns, int count,
     *selected = made;
     return GY_OK;
 }
+
+gy_status gy_frame_compose(gy_schema *schema, const gy_frame *const *frames, const int *columns,
+                           int64_t rows, gy_frame **frame)
+{
+    gy_frame *made = NULL;
+    GY_TRY(gy_frame_new(schema, rows, &made));
+    for (int i = 0; i < gy_schema_count(schema); i++) {
+        const gy_field *field = gy_schema_field(schema, i);
+        const gy_field *had = gy_schema_field(frames[i]->schema, columns[i]);
+        GY_ASSERT(frames[i]->rows == rows);
+        GY_ASSERT(field->kind == had->kind && field->scale == had->scale);
+        share(made, i, gy_frame_buffers_of(frames[i], columns[i]), 0);
+    }
+    *frame = made;
+    return GY_OK;
+}

@@ -49,6 +49,14 @@ void gy_frame_maker_null(gy_frame_maker *maker);
 GY_MUST_CHECK gy_status gy_frame_make(gy_schema *schema, gy_frame_maker *makers, int64_t rows,
                                       gy_frame **frame);
 
+/**
+ * A frame of columns of other frames, which are shared: column i is column columns[i] of
+ * frames[i], each of `rows` rows and of the kind, precision and scale of the schema's field,
+ * which gives its name. GY_NOMEM. @cost O(columns)
+ */
+GY_MUST_CHECK gy_status gy_frame_compose(gy_schema *schema, const gy_frame *const *frames,
+                                         const int *columns, int64_t rows, gy_frame **frame);
+
 /* ---- values as texts (read.c, write.c) ---- */
 
 /**
