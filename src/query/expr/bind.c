@@ -166,7 +166,7 @@ static gy_status bind_number(gy_expr_binder *in, const gy_sql_node *node, const 
     int scale = -1;
     bool is_number = false;
     gy_int128 value = 0;
-    if (!gy_decimal_read(text, &scale, &value, &is_number)) {
+    if (!gy_expr_decimal_read(text, &scale, &value, &is_number)) {
         return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
                              is_number ? "a number of more than %d digits: %.60s"
                                        : "expected a number of at most %d digits: %.60s",
@@ -174,7 +174,8 @@ static gy_status bind_number(gy_expr_binder *in, const gy_sql_node *node, const 
     }
     cell.decimal = value;
     return gy_expr_constant(in, node->place,
-                            gy_expr_decimal(gy_decimal_digits(value), scale, false), cell, out);
+                            gy_expr_decimal(gy_expr_decimal_digits(value), scale, false), cell,
+                            out);
 }
 
 static gy_status bind_literal(gy_expr_binder *in, const gy_sql_node *node, const gy_expr **out)

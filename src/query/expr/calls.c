@@ -35,7 +35,7 @@ void gy_expr_patterns_free(gy_expr_work *work)
     (void)work;
 }
 
-size_t gy_text_step(gy_text_view text, size_t at)
+size_t gy_expr_step(gy_text_view text, size_t at)
 {
     size_t end = at + 1;
     while (end < text.size_bytes && ((unsigned char)text.data[end] & 0xC0) == 0x80) {
@@ -44,7 +44,7 @@ size_t gy_text_step(gy_text_view text, size_t at)
     return end - at;
 }
 
-int64_t gy_time_days(int64_t micros)
+int64_t gy_expr_days(int64_t micros)
 {
     const int64_t days = micros / GY_MICROS_A_DAY;
     return days - (micros % GY_MICROS_A_DAY < 0);

@@ -78,7 +78,7 @@ gy_status gy_expr_text_of(gy_expr_work *work, const gy_expr_type *type,
     if (of == GY_FIELD_DOUBLE) {
         size = write_double(cell->real, out);
     } else if (of == GY_FIELD_DECIMAL) {
-        size = gy_decimal_write(cell->decimal, type->scale, out);
+        size = gy_expr_decimal_write(cell->decimal, type->scale, out);
     } else if (of == GY_EXPR_INTERVAL) {
         size = gy_interval_write(cell->interval, out, sizeof(out));
     } else {
@@ -104,7 +104,7 @@ static gy_status row_to_text(gy_expr_work *work, const gy_expr *expr, const gy_e
     const size_t most = (size_t)expr->index; /* characters; 0: any number */
     size_t at = 0;
     for (size_t i = 0; most > 0 && i < most && at < out->text.size_bytes; i++) {
-        at += gy_text_step(out->text, at);
+        at += gy_expr_step(out->text, at);
     }
     out->text.size_bytes = most > 0 ? at : out->text.size_bytes;
     return GY_OK;
@@ -123,11 +123,11 @@ static gy_status read_decimal(const gy_expr *expr, const gy_expr_cell *arg, gy_e
     int scale = expr->type.scale;
     bool is_number = false;
     gy_int128 value = 0;
-    if (!gy_decimal_read(arg->text, &scale, &value, &is_number)) {
+    if (!gy_expr_decimal_read(arg->text, &scale, &value, &is_number)) {
         return fail_value(expr, arg,
                           is_number ? "value out of range for" : "invalid input syntax for");
     }
-    if (gy_decimal_digits(value) > expr->type.precision && value != 0) {
+    if (gy_expr_decimal_digits(value) > expr->type.precision && value != 0) {
         return fail_value(expr, arg, "value out of range for");
     }
     out->decimal = value;
@@ -145,7 +145,7 @@ static bool read_time(int of, gy_text_view text, int64_t *out)
     if (!gy_frame_read_timestamp(text, GY_READING_CAST, &micros)) {
         return false;
     }
-    *out = of == GY_FIELD_DATE ? gy_time_days(micros) : micros;
+    *out = of == GY_FIELD_DATE ? gy_expr_days(micros) : micros;
     return true;
 }
 
@@ -196,7 +196,7 @@ static gy_status row_to_int64(gy_expr_work *work, const gy_expr *expr, const gy_
         out->integer = args[0].truth;
         return GY_OK;
     case GY_FIELD_DECIMAL:
-        (void)gy_decimal_rescale(args[0].decimal, expr->args[0]->type.scale, 0, &whole);
+        (void)gy_expr_decimal_rescale(args[0].decimal, expr->args[0]->type.scale, 0, &whole);
         if (whole > INT64_MAX || whole < INT64_MIN) {
             return out_of_range(work, expr, &args[0]);
         }
@@ -222,11 +222,12 @@ static gy_status row_to_decimal(gy_expr_work *work, const gy_expr *expr,
     gy_int128 made = 0;
     const gy_int128 value = from->kind == GY_FIELD_INT64 ? args[0].integer : args[0].decimal;
     const bool is_made =
-        is_double ? gy_decimal_of_double(args[0].real, expr->type.scale, &made)
-                  : gy_decimal_rescale(value, from->kind == GY_FIELD_INT64 ? 0 : from->scale,
-                                       expr->type.scale, &made);
+        is_double
+            ? gy_expr_decimal_of_double(args[0].real, expr->type.scale, &made)
+            : gy_expr_decimal_rescale(value, from->kind == GY_FIELD_INT64 ? 0 : from->scale,
+                                      expr->type.scale, &made);
     const gy_int128 limit = expr->type.precision < GY_DECIMAL_DIGITS_MAX
-                                ? gy_decimal_power(expr->type.precision)
+                                ? gy_expr_decimal_power(expr->type.precision)
                                 : 0;
     if (!is_made || (limit != 0 && (made >= limit || made <= -limit))) {
         if (expr->op == SATURATES) {
@@ -290,17 +291,17 @@ static gy_status run_loop(gy_expr_work *work, const gy_expr *expr, const uint64_
     if (expr->type.kind == GY_FIELD_DOUBLE && from->kind == GY_FIELD_INT64) {
         LOOP(integers, double, (double)a)
     } else if (expr->type.kind == GY_FIELD_DOUBLE) {
-        LOOP(decimals, double, gy_decimal_to_double(a, from->scale))
+        LOOP(decimals, double, gy_expr_decimal_to_double(a, from->scale))
     } else if (expr->type.kind == GY_FIELD_DECIMAL && from->kind == GY_FIELD_INT64) {
-        const int64_t unit = (int64_t)gy_decimal_power(expr->type.scale);
+        const int64_t unit = (int64_t)gy_expr_decimal_power(expr->type.scale);
         LOOP(integers, gy_int128, (gy_int128)a * unit)
     } else if (expr->type.kind == GY_FIELD_DECIMAL) {
-        const gy_int128 unit = gy_decimal_power(expr->type.scale - from->scale);
+        const gy_int128 unit = gy_expr_decimal_power(expr->type.scale - from->scale);
         LOOP(decimals, gy_int128, multiply(a, unit))
     } else if (expr->type.kind == GY_FIELD_TIMESTAMP) {
         LOOP(dates, int64_t, a * GY_MICROS_A_DAY)
     } else {
-        LOOP(integers, int32_t, (int32_t)gy_time_days(a))
+        LOOP(integers, int32_t, (int32_t)gy_expr_days(a))
     }
     out->any = values;
     return GY_OK;
@@ -365,12 +366,23 @@ static gy_status judge_literal(gy_expr_binder *in, const gy_expr *arg, const gy_
 }
 
 /* `index`: characters of a text, parts of an interval. */
+typedef struct cast {
+    gy_expr_type type;
+    int how, index;
+} cast;
+
 static gy_status cast_with(gy_expr_binder *in, uint32_t place, const gy_expr *arg,
-                           const gy_expr_type *type, int how, int index, const gy_expr **out)
+                           const cast *to, const gy_expr **out)
 {
-    char from[48], to[48];
-    gy_expr_spec spec = {
-        .type = *type, .count = 1, .op = how, .index = index, .name = "cast", .place = place};
+    const gy_expr_type *type = &to->type;
+    const int index = to->index;
+    char from[48], into[48];
+    gy_expr_spec spec = {.type = *type,
+                         .count = 1,
+                         .op = to->how,
+                         .index = index,
+                         .name = "cast",
+                         .place = place};
     spec.type.is_nullable = arg->type.is_nullable;
     spec.type.is_unknown = false;
     if (is_same(&arg->type, type) && index == 0) {
@@ -386,7 +398,8 @@ static gy_status cast_with(gy_expr_binder *in, uint32_t place, const gy_expr *ar
     }
     if (spec.run == NULL && spec.row == NULL) {
         return gy_sql_refuse(in->scope->source, place, GY_TYPE, "cannot cast type %s to %s",
-                             gy_expr_type_text(&arg->type, from), gy_expr_type_text(type, to));
+                             gy_expr_type_text(&arg->type, from),
+                             gy_expr_type_text(type, into));
     }
     spec.args = gy_expr_pair(in, arg, NULL);
     if (spec.args == NULL) {
@@ -399,7 +412,7 @@ static gy_status cast_with(gy_expr_binder *in, uint32_t place, const gy_expr *ar
 gy_status gy_expr_cast_to(gy_expr_binder *in, uint32_t place, const gy_expr *arg,
                           const gy_expr_type *type, const gy_expr **out)
 {
-    return cast_with(in, place, arg, type, FAILS, 0, out);
+    return cast_with(in, place, arg, &(cast){.type = *type, .how = FAILS}, out);
 }
 
 static gy_status rescale(gy_expr_binder *in, const gy_expr **arg, int scale, int how)
@@ -408,7 +421,7 @@ static gy_status rescale(gy_expr_binder *in, const gy_expr **arg, int scale, int
     GY_ASSERT(from->kind == GY_FIELD_DECIMAL && from->scale <= scale);
     const gy_expr_type type =
         gy_expr_decimal(from->precision - from->scale + scale, scale, from->is_nullable);
-    return cast_with(in, (*arg)->place, *arg, &type, how, 0, arg);
+    return cast_with(in, (*arg)->place, *arg, &(cast){.type = type, .how = how}, arg);
 }
 
 gy_status gy_expr_rescale(gy_expr_binder *in, const gy_expr **arg, int scale)
@@ -495,5 +508,5 @@ gy_status gy_expr_bind_cast(gy_expr_binder *in, const gy_sql_node *node, const g
     int index = 0;
     GY_TRY(gy_expr_bind_node(in, node->items[0], &arg));
     GY_TRY(named_type(in, node, arg, &type, &index));
-    return cast_with(in, node->place, arg, &type, FAILS, index, out);
+    return cast_with(in, node->place, arg, &(cast){type, FAILS, index}, out);
 }

@@ -281,26 +281,26 @@ void gy_expr_patterns_free(gy_expr_work *work);
 bool gy_interval_read(gy_text_view text, int fields, gy_interval *out);
 size_t gy_interval_write(gy_interval interval, char *out, size_t size_bytes);
 /** The day of a timestamp. */
-int64_t gy_time_days(int64_t micros);
+int64_t gy_expr_days(int64_t micros);
 /** Bytes of the character at `at` of a text, which is below its end. */
-size_t gy_text_step(gy_text_view text, size_t at);
+size_t gy_expr_step(gy_text_view text, size_t at);
 
 /* ---- decimal.c ---- */
 
 /** 10^digits, of 0 to 38. */
-gy_int128 gy_decimal_power(int digits);
+gy_int128 gy_expr_decimal_power(int digits);
 /** Whether it has at most 38 digits. */
-bool gy_decimal_fits(gy_int128 value);
-int gy_decimal_digits(gy_int128 value);
+bool gy_expr_decimal_fits(gy_int128 value);
+int gy_expr_decimal_digits(gy_int128 value);
 /* False: more than 38 digits. All round half away from zero. */
-bool gy_decimal_rescale(gy_int128 value, int from, int to, gy_int128 *out);
-bool gy_decimal_multiply(gy_int128 a, gy_int128 b, int drop, gy_int128 *out);
-bool gy_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out);
-double gy_decimal_to_double(gy_int128 value, int scale);
-bool gy_decimal_of_double(double real, int scale, gy_int128 *out);
+bool gy_expr_decimal_rescale(gy_int128 value, int from, int to, gy_int128 *out);
+bool gy_expr_decimal_multiply(gy_int128 a, gy_int128 b, int drop, gy_int128 *out);
+bool gy_expr_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out);
+double gy_expr_decimal_to_double(gy_int128 value, int scale);
+bool gy_expr_decimal_of_double(double real, int scale, gy_int128 *out);
 /** A text with a point and an exponent; *scale < 0: as many places as stand there. False with
  * *is_number: more than 38 digits. */
-bool gy_decimal_read(gy_text_view text, int *scale, gy_int128 *out, bool *is_number);
-size_t gy_decimal_write(gy_int128 value, int scale, char out[GY_FRAME_VALUE_BYTES]);
+bool gy_expr_decimal_read(gy_text_view text, int *scale, gy_int128 *out, bool *is_number);
+size_t gy_expr_decimal_write(gy_int128 value, int scale, char out[GY_FRAME_VALUE_BYTES]);
 
 #endif
