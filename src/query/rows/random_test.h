@@ -98,7 +98,7 @@ static inline gy_frame *test_frame(gy_random *random, gy_schema *schema,
 }
 
 /** A value as a text that tells all values apart: "null", or the kind's own, with quotes. */
-static inline size_t test_write(const gy_column *column, int64_t row, char *to, size_t size)
+static inline size_t test_value(const gy_column *column, int64_t row, char *to, size_t size)
 {
     if (gy_column_is_null(column, row)) {
         return gy_print(to, size, "null");
@@ -122,10 +122,117 @@ static inline void test_same(const gy_frame *a, const gy_frame *b)
         assert_int_equal(left.field->kind, right.field->kind);
         for (int64_t row = 0; row < left.rows; row++) {
             char x[256], y[256];
-            test_write(&left, row, x, sizeof(x));
-            test_write(&right, row, y, sizeof(y));
+            test_value(&left, row, x, sizeof(x));
+            test_value(&right, row, y, sizeof(y));
             assert_string_equal(x, y);
         }
+    }
+}
+
+/** The rows of a frame in random cuts, some of which are empty. */
+static inline gy_frame_source test_cut(gy_random *random, const gy_frame *frame, int64_t most)
+{
+    gy_frame *cuts[4096];
+    size_t count = 0;
+    for (int64_t at = 0; at < gy_frame_rows(frame) || count == 0;) {
+        const int64_t left = gy_frame_rows(frame) - at;
+        const int64_t rows = (int64_t)gy_random_below(random, (uint64_t)most + 1);
+        assert_true(count < GY_COUNT(cuts));
+        assert_ok(gy_frame_slice(frame, at, at + GY_MIN(rows, left), &cuts[count++]));
+        at += GY_MIN(rows, left);
+    }
+    gy_frame_source source;
+    assert_ok(gy_rows_source(cuts, count, &source));
+    for (size_t i = 0; i < count; i++) {
+        gy_frame_drop(cuts[i]);
+    }
+    return source;
+}
+
+/** All rows of a source as one frame, or the failure; closes it. */
+static inline gy_status test_collect(gy_frame_source *source, gy_schema *schema, gy_frame **all)
+{
+    gy_frame **frames = NULL, *next = NULL;
+    size_t count = 0, capacity = 0;
+    gy_status status = GY_OK;
+    while ((status = source->next(source->arg, &next)) == GY_OK) {
+        assert_true(gy_frame_rows(next) <= GY_ROWS_FRAME);
+        status = GY_GROW("test", frames, capacity, count + 1);
+        if (status < 0) {
+            gy_frame_drop(next);
+            break;
+        }
+        frames[count++] = next;
+    }
+    if (status == GY_DONE) {
+        status = gy_rows_concat(schema, frames, count, all);
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy_frame_drop(frames[i]);
+    }
+    gy_free(frames);
+    source->close(source->arg);
+    return status;
+}
+
+/** Some columns of a row as a text that is equal where they are. The caller frees it. */
+static inline char *test_row(const gy_frame *frame, const int *columns, int count, int64_t row)
+{
+    char text[4096];
+    size_t size = 0;
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        const gy_column column = gy_frame_column(frame, columns == NULL ? i : columns[i]);
+        size += test_value(&column, row, text + size, sizeof(text) - size);
+        size += gy_print(text + size, sizeof(text) - size, "|");
+    }
+    char *copy = gy_copy_text("test", text);
+    assert_non_null(copy);
+    return copy;
+}
+
+/** Rows as texts. */
+typedef struct test_texts {
+    char **texts;
+    int64_t count;
+} test_texts;
+
+static inline test_texts test_rows(const gy_frame *frame, const int *columns, int count)
+{
+    const int64_t rows = gy_frame_rows(frame);
+    test_texts made = {gy_alloc_zero("test", (size_t)rows + 1, sizeof(char *)), rows};
+    assert_non_null(made.texts);
+    for (int64_t row = 0; row < rows; row++) {
+        made.texts[row] = test_row(frame, columns, count, row);
+    }
+    return made;
+}
+
+static inline void test_texts_free(test_texts *texts)
+{
+    for (int64_t i = 0; i < texts->count; i++) {
+        gy_free(texts->texts[i]);
+    }
+    gy_free(texts->texts);
+}
+
+static inline int test_text_order(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+static inline void test_texts_sort(test_texts *texts)
+{
+    qsort(texts->texts, (size_t)texts->count, sizeof(char *), test_text_order);
+}
+
+/** Whether two lists of texts are equal. */
+static inline void test_texts_same(const test_texts *a, const test_texts *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (int64_t i = 0; i < a->count; i++) {
+        assert_string_equal(a->texts[i], b->texts[i]);
     }
 }
 

@@ -69,7 +69,7 @@ typedef enum gy_rows_aggregate_kind {
  * count 0. Types of answers:
  *   count(*), count        int64
  *   sum                    of int64: decimal(38, 0); of decimal(p, s): decimal(38, s); of
- * double double, exact within 112 bits below its largest value, whatever the order. Past 38
+ * double double, exact within 108 bits below its largest value, whatever the order. Past 38
  * digits or a double's range: GY_LIMIT. avg                    of int64 and decimal(p, s):
  * decimal(38, max(s, 16)), half away from zero; of double double min, max, any          the
  * column's. NaN is above all numbers, as are -0 and 0 equal (the first one stays); text by

@@ -157,6 +157,114 @@ GY_MUST_CHECK gy_status gy_rows_keys_append(const gy_rows_key_layout *layout, in
                                             const uint64_t *const *keys, int64_t count,
                                             gy_frame_maker *maker);
 
+/* ---- memory of texts (groups.c) ---- */
+
+/** Memory that grows and is freed at once. Zero at first. */
+typedef struct gy_rows_heap {
+    char **chunks;
+    size_t count, capacity;
+    char *at;
+    size_t left;
+    uint64_t bytes;
+} gy_rows_heap;
+
+/** NULL: out of memory. */
+GY_MUST_CHECK char *gy_rows_heap_take(gy_rows_heap *heap, size_t size_bytes);
+void gy_rows_heap_free(gy_rows_heap *heap);
+
+/** Put texts into the heap: a key whose texts lie elsewhere. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_text_keep(gy_rows_heap *heap, uint64_t *words);
+
+/* ---- states of aggregates (states.c) ---- */
+
+/** An aggregate with the place of its state in a record. */
+typedef struct gy_rows_state {
+    gy_rows_aggregate_of of;
+    gy_field field;    /* of its column; of count(*): bool */
+    int offset, words; /* in the record */
+    int column_count;  /* of its state */
+} gy_rows_state;
+
+/** Resolve an aggregate of a column. GY_TYPE */
+GY_MUST_CHECK gy_status gy_rows_state_init(gy_rows_state *state, const gy_rows_aggregate_of *of,
+                                           const gy_field *field);
+/** The field of its answer. */
+gy_field gy_rows_state_answer(const gy_rows_state *state);
+/** The field of column `i` of its state. */
+gy_field gy_rows_state_field(const gy_rows_state *state, int i);
+
+/** Rows of a frame and the records of their groups. */
+typedef struct gy_rows_batch {
+    const gy_frame *frame;
+    int64_t begin, count;
+    uint64_t *const *records; /* (count) */
+    gy_rows_heap *heap;
+} gy_rows_batch;
+
+enum { GY_ROWS_BATCH = 1024 }; /* most rows of a batch */
+
+/** Add rows to their groups. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_state_add(const gy_rows_state *state,
+                                          const gy_rows_batch *batch);
+/** Merge states, columns from of.column on, into groups. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_state_merge(const gy_rows_state *state,
+                                            const gy_rows_batch *batch);
+/** Append states of groups to makers (column_count), or answers to one. GY_NOMEM; GY_LIMIT */
+GY_MUST_CHECK gy_status gy_rows_state_emit(const gy_rows_state *state,
+                                           const uint64_t *const *records, int64_t count,
+                                           bool is_final, gy_frame_maker *makers);
+
+/* Sums of doubles (exact.c): independent of the order. */
+enum { GY_ROWS_EXACT_WORDS = 6 };
+/** Add a value; the words are zero at first. */
+void gy_rows_exact_add(uint64_t *words, double value);
+void gy_rows_exact_merge(uint64_t *words, const uint64_t *other);
+/** The sum, rounded once. GY_LIMIT it is past the range of a double. */
+GY_MUST_CHECK gy_status gy_rows_exact_sum(const uint64_t *words, double *sum);
+
+/* ---- groups (groups.c) ---- */
+
+/** Records by key: hash, key, states, in words. */
+typedef struct gy_rows_groups gy_rows_groups;
+
+/** `state_words`: zero for a new group. The layout must outlive it. */
+GY_MUST_CHECK gy_status gy_rows_groups_new(const gy_rows_key_layout *layout, int state_words,
+                                           gy_rows_groups **groups);
+void gy_rows_groups_free(gy_rows_groups *groups);
+/** Find or make the groups of up to GY_ROWS_BATCH rows. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_groups_find(gy_rows_groups *groups, const gy_frame *frame,
+                                            int64_t begin, int64_t count, uint64_t **records);
+int64_t gy_rows_groups_count(const gy_rows_groups *groups);
+/** Memory, with that of their order. */
+uint64_t gy_rows_groups_bytes(const gy_rows_groups *groups);
+gy_rows_heap *gy_rows_groups_heap(gy_rows_groups *groups);
+/** Bring them into the order of hash and key; none may be added until they are cleared. */
+GY_MUST_CHECK gy_status gy_rows_groups_order(gy_rows_groups *groups);
+/** The records [begin, begin + count) of that order. */
+void gy_rows_groups_get(const gy_rows_groups *groups, int64_t begin, int64_t count,
+                        const uint64_t **records);
+void gy_rows_groups_clear(gy_rows_groups *groups);
+
+/* ---- the aggregator: rows are pushed, then groups pulled (aggregate.c) ---- */
+
+typedef struct gy_rows_aggregator gy_rows_aggregator;
+
+GY_MUST_CHECK gy_status gy_rows_aggregator_new(gy_schema *in_schema,
+                                               const gy_rows_aggregate_options *options,
+                                               gy_rows_aggregator **aggregator);
+void gy_rows_aggregator_free(gy_rows_aggregator *aggregator);
+GY_MUST_CHECK gy_status gy_rows_aggregator_push(gy_rows_aggregator *aggregator,
+                                                const gy_frame *frame);
+/** The next frame of groups; the first call ends what is pushed. GY_DONE */
+GY_MUST_CHECK gy_status gy_rows_aggregator_next(gy_rows_aggregator *aggregator,
+                                                gy_frame **frame);
+gy_schema *gy_rows_aggregator_schema(const gy_rows_aggregator *aggregator);
+
+/** An aggregation with distinct aggregates (distinct.c); takes `in`. */
+GY_MUST_CHECK gy_status gy_rows_aggregate_distinct(gy_frame_source in, gy_schema *in_schema,
+                                                   const gy_rows_aggregate_options *options,
+                                                   gy_frame_source *out, gy_schema **schema);
+
 /* ---- normalised keys (order_keys.c) ---- */
 
 /** Keys of rows as bytes whose order by memcmp is that of the rows. Zero at first. */

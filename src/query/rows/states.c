@@ -1,0 +1,392 @@
+/*
+ * States of aggregates, in words of a group's record:
+ *
+ *   count             number
+ *   sum, avg          number of values, then of int64 a sum of 128 bits, of decimal one of 192,
+ *                     of double an exact one (exact.c)
+ *   min, max, any,    whether there is a value, then the value as in a key
+ *   bool_and, bool_or
+ *
+ * As columns they are one int64 a word, but the last kind, which is one column of its type.
+ */
+#include "query/rows/rows_priv.h"
+
+__extension__ typedef unsigned __int128 wide;
+
+enum { AVG_PLACES = 16 };
+
+static bool is_sum(gy_rows_aggregate_kind kind)
+{
+    return kind == GY_ROWS_SUM || kind == GY_ROWS_AVG;
+}
+
+static bool is_count(gy_rows_aggregate_kind kind)
+{
+    return kind == GY_ROWS_COUNT || kind == GY_ROWS_COUNT_STAR;
+}
+
+static int sum_words(gy_field_kind kind)
+{
+    return kind == GY_FIELD_INT64 ? 3 : kind == GY_FIELD_DECIMAL ? 4 : 1 + GY_ROWS_EXACT_WORDS;
+}
+
+static int words_of(gy_rows_aggregate_kind kind, gy_field_kind field)
+{
+    if (is_count(kind)) {
+        return 1;
+    }
+    if (is_sum(kind)) {
+        return sum_words(field);
+    }
+    return field == GY_FIELD_DECIMAL || field == GY_FIELD_TEXT ? 3 : 2;
+}
+
+int gy_rows_state_columns(const gy_rows_aggregate_of *aggregate, const gy_field *field)
+{
+    return is_sum(aggregate->kind) ? sum_words(field->kind) : 1;
+}
+
+static const char *kind_name(gy_rows_aggregate_kind kind)
+{
+    switch (kind) {
+#define GY_X(name, value, text)                                                                \
+    case GY_ROWS_##name:                                                                       \
+        return text;
+        GY_ROWS_AGGREGATE_LIST(GY_X)
+#undef GY_X
+    default:
+        return "no aggregate";
+    }
+}
+
+gy_status gy_rows_state_init(gy_rows_state *state, const gy_rows_aggregate_of *of,
+                             const gy_field *field)
+{
+    const gy_rows_aggregate_kind kind = of->kind;
+    const bool is_bool = kind == GY_ROWS_BOOL_AND || kind == GY_ROWS_BOOL_OR;
+    const bool is_number = field->kind == GY_FIELD_INT64 || field->kind == GY_FIELD_DECIMAL ||
+                           field->kind == GY_FIELD_DOUBLE;
+    if ((is_sum(kind) && !is_number) || (is_bool && field->kind != GY_FIELD_BOOL)) {
+        return gy_fail(GY_TYPE, "%s of column '%s', which is %s", kind_name(kind), field->name,
+                       gy_field_kind_name(field->kind));
+    }
+    *state = (gy_rows_state){.of = *of, .field = *field};
+    state->field.name = "";
+    state->words = words_of(kind, field->kind);
+    state->column_count = gy_rows_state_columns(of, field);
+    return GY_OK;
+}
+
+gy_field gy_rows_state_answer(const gy_rows_state *state)
+{
+    gy_field field = {.name = state->of.name == NULL ? "" : state->of.name,
+                      .kind = state->field.kind};
+    if (is_count(state->of.kind)) {
+        field.kind = GY_FIELD_INT64;
+    } else if (is_sum(state->of.kind) && field.kind != GY_FIELD_DOUBLE) {
+        field.kind = GY_FIELD_DECIMAL;
+        field.precision = GY_DECIMAL_DIGITS_MAX;
+        field.scale = state->of.kind == GY_ROWS_SUM
+                          ? state->field.scale
+                          : GY_MAX(state->field.scale, (int)AVG_PLACES);
+    } else if (field.kind == GY_FIELD_DECIMAL) {
+        field.precision = state->field.precision;
+        field.scale = state->field.scale;
+    }
+    return field;
+}
+
+gy_field gy_rows_state_field(const gy_rows_state *state, int i)
+{
+    GY_ASSERT(i < state->column_count);
+    if (is_sum(state->of.kind)) {
+        return (gy_field){.name = "", .kind = GY_FIELD_INT64};
+    }
+    return gy_rows_state_answer(state);
+}
+
+/* ---- adding ---- */
+
+/* Add a number of 128 bits to one of 192, or of 128, in words. */
+static inline void add_wide(uint64_t *words, gy_int128 value, bool has_top)
+{
+    const wide old = (wide)words[1] << 64 | words[0], sum = old + (wide)value;
+    words[0] = (uint64_t)sum;
+    words[1] = (uint64_t)(sum >> 64);
+    if (has_top) {
+        words[2] += (value < 0 ? UINT64_MAX : 0) + (sum < old);
+    }
+}
+
+/* Rows that count: those with a value that pass the filter. NULL: all. */
+static const uint8_t *used_rows(const gy_rows_state *state, const gy_rows_batch *batch,
+                                uint8_t *used)
+{
+    const bool is_star = state->of.kind == GY_ROWS_COUNT_STAR;
+    gy_column column = {.valid = NULL}, filter = {.valid = NULL};
+    if (!is_star) {
+        column = gy_frame_column(batch->frame, state->of.column);
+    }
+    if (!state->of.has_filter && column.valid == NULL) {
+        return NULL;
+    }
+    if (state->of.has_filter) {
+        filter = gy_frame_column(batch->frame, state->of.filter);
+    }
+    for (int64_t i = 0; i < batch->count; i++) {
+        const int64_t row = batch->begin + i;
+        used[i] = column.valid == NULL || !gy_column_is_null(&column, row);
+        if (state->of.has_filter) {
+            used[i] &= !gy_column_is_null(&filter, row) && gy_column_bool(&filter, row);
+        }
+    }
+    return used;
+}
+
+static void add_sums(const gy_rows_state *state, const gy_rows_batch *batch,
+                     const uint8_t *used)
+{
+    const gy_column column = gy_frame_column(batch->frame, state->of.column);
+    const gy_field_kind kind = state->field.kind;
+    for (int64_t i = 0; i < batch->count; i++) {
+        if (used != NULL && used[i] == 0) {
+            continue;
+        }
+        uint64_t *words = batch->records[i] + state->offset;
+        words[0]++;
+        if (kind == GY_FIELD_INT64) {
+            add_wide(words + 1, gy_column_int64(&column, batch->begin + i), false);
+        } else if (kind == GY_FIELD_DECIMAL) {
+            add_wide(words + 1, gy_column_decimal(&column, batch->begin + i), true);
+        } else {
+            gy_rows_exact_add(words + 1, gy_column_double(&column, batch->begin + i));
+        }
+    }
+}
+
+/* The order of two values of a kind, as words. */
+static int compare_words(gy_field_kind kind, const uint64_t *a, const uint64_t *b)
+{
+    if (kind == GY_FIELD_TEXT) {
+        const gy_text_view x = gy_rows_text_get(a), y = gy_rows_text_get(b);
+        const int order = memcmp(x.data, y.data, GY_MIN(x.size_bytes, y.size_bytes));
+        return order != 0 ? order
+                          : (x.size_bytes > y.size_bytes) - (x.size_bytes < y.size_bytes);
+    }
+    if (kind == GY_FIELD_DOUBLE) {
+        double x, y;
+        memcpy(&x, a, sizeof(x));
+        memcpy(&y, b, sizeof(y));
+        const uint64_t left = gy_rows_order_double(x), right = gy_rows_order_double(y);
+        return (left > right) - (left < right);
+    }
+    if (kind == GY_FIELD_DECIMAL && a[1] != b[1]) {
+        return (int64_t)a[1] < (int64_t)b[1] ? -1 : 1;
+    }
+    if (kind == GY_FIELD_DECIMAL) {
+        return (a[0] > b[0]) - (a[0] < b[0]);
+    }
+    return ((int64_t)a[0] > (int64_t)b[0]) - ((int64_t)a[0] < (int64_t)b[0]);
+}
+
+static bool replaces(const gy_rows_state *state, const uint64_t *had, const uint64_t *value)
+{
+    switch (state->of.kind) {
+    case GY_ROWS_MIN:
+    case GY_ROWS_BOOL_AND:
+        return compare_words(state->field.kind, value, had) < 0;
+    case GY_ROWS_MAX:
+    case GY_ROWS_BOOL_OR:
+        return compare_words(state->field.kind, value, had) > 0;
+    case GY_ROWS_COUNT_STAR:
+    case GY_ROWS_COUNT:
+    case GY_ROWS_SUM:
+    case GY_ROWS_AVG:
+    case GY_ROWS_ANY:
+    default:
+        return false;
+    }
+}
+
+static gy_status add_values(const gy_rows_state *state, const gy_rows_batch *batch,
+                            const uint8_t *used)
+{
+    const gy_column column = gy_frame_column(batch->frame, state->of.column);
+    const bool is_double = state->field.kind == GY_FIELD_DOUBLE;
+    for (int64_t i = 0; i < batch->count; i++) {
+        if (used != NULL && used[i] == 0) {
+            continue;
+        }
+        uint64_t *words = batch->records[i] + state->offset, value[2];
+        if (is_double) { /* as it is: a key has one zero and one NaN */
+            memcpy(value, (const double *)column.values + column.offset + batch->begin + i, 8);
+        } else {
+            gy_rows_value_write(&column, batch->begin + i, value);
+        }
+        if (words[0] != 0 && !replaces(state, words + 1, value)) {
+            continue;
+        }
+        words[0] = 1;
+        memcpy(words + 1, value, (size_t)(state->words - 1) * sizeof(value[0]));
+        if (state->field.kind == GY_FIELD_TEXT) {
+            GY_TRY(gy_rows_text_keep(batch->heap, words + 1));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_rows_state_add(const gy_rows_state *state, const gy_rows_batch *batch)
+{
+    uint8_t marks[GY_ROWS_BATCH];
+    GY_ASSERT(batch->count <= GY_ROWS_BATCH);
+    const uint8_t *used = used_rows(state, batch, marks);
+    if (is_count(state->of.kind)) {
+        for (int64_t i = 0; i < batch->count; i++) {
+            batch->records[i][state->offset] += used == NULL || used[i] != 0;
+        }
+        return GY_OK;
+    }
+    if (is_sum(state->of.kind)) {
+        add_sums(state, batch, used);
+        return GY_OK;
+    }
+    return add_values(state, batch, used);
+}
+
+/* ---- merging ---- */
+
+gy_status gy_rows_state_merge(const gy_rows_state *state, const gy_rows_batch *batch)
+{
+    if (!is_sum(state->of.kind) && !is_count(state->of.kind)) {
+        uint8_t marks[GY_ROWS_BATCH];
+        return add_values(state, batch, used_rows(state, batch, marks));
+    }
+    gy_column columns[1 + GY_ROWS_EXACT_WORDS];
+    for (int k = 0; k < state->column_count; k++) {
+        columns[k] = gy_frame_column(batch->frame, state->of.column + k);
+    }
+    for (int64_t i = 0; i < batch->count; i++) {
+        uint64_t *words = batch->records[i] + state->offset, other[1 + GY_ROWS_EXACT_WORDS];
+        for (int k = 0; k < state->column_count; k++) {
+            other[k] = (uint64_t)gy_column_int64(&columns[k], batch->begin + i);
+        }
+        words[0] += other[0];
+        if (is_count(state->of.kind)) {
+            continue;
+        }
+        if (state->field.kind == GY_FIELD_DOUBLE) {
+            gy_rows_exact_merge(words + 1, other + 1);
+        } else {
+            const wide value = (wide)other[2] << 64 | other[1];
+            const bool has_top = state->field.kind == GY_FIELD_DECIMAL;
+            add_wide(words + 1, (gy_int128)value, has_top);
+            if (has_top) { /* the sign of the lower 128 bits was added; it is not the sum's */
+                words[3] += other[3] + ((gy_int128)value < 0);
+            }
+        }
+    }
+    return GY_OK;
+}
+
+/* ---- giving ---- */
+
+static gy_int128 power_of_ten(int digits)
+{
+    gy_int128 power = 1;
+    for (int i = 0; i < digits; i++) {
+        power *= 10;
+    }
+    return power;
+}
+
+static gy_status too_many_digits(const gy_rows_state *state)
+{
+    return gy_fail(GY_LIMIT, "%s has more than %d digits", kind_name(state->of.kind),
+                   (int)GY_DECIMAL_DIGITS_MAX);
+}
+
+/* sum * 10^places / count, half away from zero. */
+static bool divide(gy_int128 sum, uint64_t count, int places, gy_int128 *answer)
+{
+    const bool is_negative = sum < 0;
+    const wide whole = is_negative ? 0 - (wide)sum : (wide)sum;
+    const wide power = (wide)power_of_ten(places);
+    const wide quotient = whole / count, rest = whole % count; /* rest < 2^63 */
+    if (quotient >= (wide)power_of_ten(GY_DECIMAL_DIGITS_MAX) / power) {
+        return false;
+    }
+    const wide scaled = rest * power; /* below 2^(63 + 54) */
+    const wide below = scaled % count;
+    const wide value = quotient * power + scaled / count + (below >= count - below);
+    *answer = is_negative ? -(gy_int128)value : (gy_int128)value;
+    return value < (wide)power_of_ten(GY_DECIMAL_DIGITS_MAX);
+}
+
+static gy_status answer_decimal(const gy_rows_state *state, const uint64_t *words,
+                                gy_int128 *answer)
+{
+    const gy_int128 sum = (gy_int128)((wide)words[2] << 64 | words[1]);
+    /* of 192 bits the upper ones must be the sign of the lower ones */
+    const bool fits =
+        state->field.kind == GY_FIELD_INT64 || words[3] == (sum < 0 ? UINT64_MAX : 0);
+    const gy_int128 bound = power_of_ten(GY_DECIMAL_DIGITS_MAX);
+    if (!fits) {
+        return too_many_digits(state);
+    }
+    if (state->of.kind == GY_ROWS_SUM) {
+        *answer = sum;
+        return sum < bound && sum > -bound ? GY_OK : too_many_digits(state);
+    }
+    const int places = gy_rows_state_answer(state).scale - state->field.scale;
+    return divide(sum, words[0], places, answer) ? GY_OK : too_many_digits(state);
+}
+
+static gy_status emit_sums(const gy_rows_state *state, const uint64_t *const *records,
+                           int64_t count, gy_frame_maker *maker)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t *words = records[i] + state->offset;
+        if (words[0] == 0) {
+            gy_frame_maker_null(maker);
+        } else if (state->field.kind == GY_FIELD_DOUBLE) {
+            double *to = (double *)maker->values + maker->rows;
+            GY_TRY(gy_rows_exact_sum(words + 1, to));
+            *to = state->of.kind == GY_ROWS_AVG ? *to / (double)words[0] : *to;
+            gy_frame_maker_set(maker);
+        } else {
+            gy_int128 answer = 0;
+            GY_TRY(answer_decimal(state, words, &answer));
+            memcpy((char *)maker->values + 16 * maker->rows, &answer, sizeof(answer));
+            gy_frame_maker_set(maker);
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_rows_state_emit(const gy_rows_state *state, const uint64_t *const *records,
+                             int64_t count, bool is_final, gy_frame_maker *makers)
+{
+    const bool has_sum = is_sum(state->of.kind);
+    const int columns = is_final ? 1 : state->column_count;
+    for (int k = 0; k < columns; k++) {
+        GY_TRY(gy_frame_maker_reserve(&makers[k], count));
+    }
+    if (has_sum && is_final) {
+        return emit_sums(state, records, count, makers);
+    }
+    const bool has_number = has_sum || is_count(state->of.kind);
+    for (int k = 0; k < columns; k++) {
+        for (int64_t i = 0; i < count; i++) {
+            const uint64_t *words = records[i] + state->offset;
+            if (has_number) {
+                ((uint64_t *)makers[k].values)[makers[k].rows] = words[k];
+                gy_frame_maker_set(&makers[k]);
+            } else if (words[0] == 0) {
+                gy_frame_maker_null(&makers[k]);
+            } else {
+                GY_TRY(gy_rows_value_append(&makers[k], words + 1));
+            }
+        }
+    }
+    return GY_OK;
+}
