@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const int64_t grace_ns = 4000000000; /* workers find a new head by then */
+/* Workers find a new head by then: as those that lost their connection, once they heard of it.
+ */
+static const int64_t grace_ns = 2500000000;
 
 /* ---- Fields that several messages have ---- */
 
