@@ -24,7 +24,9 @@ enum { CLUSTER_SERVERS = 4, CLUSTER_LEADS = 2, CLUSTER_ARGUMENTS = 40, CLUSTER_P
 typedef struct cluster {
     char folder[64]; /* port files, logs and, without `table`, the lead's table */
     const char *table, *key, *lease; /* NULL: sqlite in the folder; plain text; 1 s */
-    char *const *lead_more;          /* arguments of leads, NULL behind the last; or NULL */
+    /* arguments of leads, and of servers, NULL behind the last; or NULL */
+    char *const *lead_more, *const *server_more;
+    bool has_folders; /* server i keeps snapshots in snapshotsI of the folder */
     pid_t leads[CLUSTER_LEADS], servers[CLUSTER_SERVERS];
     char lead_addresses[CLUSTER_LEADS][64], addresses[CLUSTER_SERVERS][64];
     char lead_list[160]; /* of leads that were started, for clients and servers */
@@ -136,18 +138,36 @@ static inline void cluster_start_lead(cluster *at, int index)
     }
 }
 
-static inline void cluster_start_server(cluster *at, int index)
+/** Of the leads that were started, if any. */
+static inline void cluster_begin_server(cluster *at, int index)
 {
-    char path[128], log[16];
+    char path[128], log[16], own[128];
     snprintf(path, sizeof(path), "%s/server%d", at->folder, index);
+    snprintf(own, sizeof(own), "%s/snapshots%d", at->folder, index);
     snprintf(log, sizeof(log), "server%d", index);
     (void)unlink(path);
-    char *arguments[CLUSTER_ARGUMENTS] = {"gyre",        "ps",          "serve",
-                                          "--listen",    "127.0.0.1:0", "--lead",
-                                          at->lead_list, "--port-file", path};
+    char *arguments[CLUSTER_ARGUMENTS] = {"gyre",        "ps",          "serve", "--listen",
+                                          "127.0.0.1:0", "--port-file", path};
+    char *const lead[] = {"--lead", at->lead_list, NULL};
+    char *const keeps[] = {"--folder", own, NULL};
     cluster_add_key(at, arguments);
+    cluster_add(arguments, at->lead_list[0] != '\0' ? lead : NULL);
+    cluster_add(arguments, at->has_folders ? keeps : NULL);
+    cluster_add(arguments, at->server_more);
     at->servers[index] = cluster_start(at, log, arguments);
+}
+
+static inline void cluster_await_server(cluster *at, int index)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/server%d", at->folder, index);
     cluster_read_address(path, at->addresses[index]);
+}
+
+static inline void cluster_start_server(cluster *at, int index)
+{
+    cluster_begin_server(at, index);
+    cluster_await_server(at, index);
 }
 
 static inline void cluster_kill(pid_t *process)

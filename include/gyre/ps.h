@@ -347,13 +347,19 @@ typedef struct gy_ps_server_options {
     bool without_shared_memory; /* as of gy_ps_options */
     /* "HOST:PORT,HOST:PORT" of leads, which give it its parts; NULL: none, its clients do */
     const char *lead;
+    /* Where the server keeps snapshots (gy_ps_save), made if it is not there; NULL: nowhere. */
+    const char *folder;
+    /* Without a lead: begin with what the newest snapshot of the folder has. With one the lead
+     * says so (gy_ps_lead_run_options). */
+    bool resumes;
 } gy_ps_server_options;
 
 /**
  * Listen. Tables live in memory, for as long as the server does; with a lead the replicas of a
  * part have it, too, and what was acknowledged is lost only with all of them.
  * @return GY_OK; GY_ARG; GY_EXISTS the port is taken; GY_NOTFOUND, GY_STATE, GY_FORMAT the key
- *     file; GY_LIMIT; GY_NOMEM
+ *     file; GY_IO the folder; GY_NOTFOUND, GY_MISMATCH, GY_FORMAT what is to be resumed from;
+ *     GY_LIMIT; GY_NOMEM
  */
 GY_API GY_MUST_CHECK gy_status gy_ps_server_open(const gy_ps_server_options *options,
                                                  gy_ps_server **server);
@@ -414,6 +420,39 @@ GY_API GY_MUST_CHECK gy_status gy_ps_lead_run(const gy_ps_lead_run_options *opti
 GY_API GY_MUST_CHECK gy_status gy_ps_drain(const gy_ps_options *options, const char *server,
                                            void (*on_progress)(void *arg, uint32_t parts),
                                            void *arg);
+
+/** A snapshot that was taken. */
+typedef struct gy_ps_saved {
+    char name[64];   /* of its folder in those of the servers */
+    uint64_t clock;  /* the highest of its tables */
+    uint64_t number; /* of the servers' snapshots: the newest has the highest */
+    uint64_t size_bytes;
+    uint32_t parts, tables;
+} gy_ps_saved;
+
+/**
+ * Take a snapshot of all tables: rows, state of their updates, clocks; a file of each part in
+ * the folder of its head, and beside each a manifest that names them all. Training goes on
+ * meanwhile.
+ *
+ * It is of one clock: tables of GY_PS_BSP and GY_PS_BACKUP are saved by all parts with exactly
+ * the pushes of the same clocks, those of one training (whose names are alike up to '/') at one
+ * clock together, but for tables that nobody moves. Tables whose pushes are applied at once are
+ * saved between two pushes of each part, and begin again at the fewest calls that a worker had
+ * made then: what others had pushed beyond is in the rows.
+ *
+ * Of the options: servers or lead, key_file (of an operator), is_plaintext,
+ * timeout_s.
+ * @param name   1 to 63 letters, digits, '-', '_', '.'; NULL: "snapshot-NUMBER"
+ * @param saved  NULL: not told
+ * @return GY_OK: it is whole; GY_ARG; GY_EXISTS another one has the name; GY_STATE a server has
+ *     no folder, or there are no tables; GY_IO a folder cannot be written, nothing of this
+ *     snapshot is left; GY_TIMEOUT the parts did not come to one clock; the failures of
+ *     gy_ps_open
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_save(const gy_ps_options *options, const char *name,
+                                          gy_ps_saved *saved);
 
 /** A part of a table, as its server tells of it. */
 typedef struct gy_ps_facts {

@@ -11,10 +11,10 @@
 #define GY_PS_CLIENT_PRIV_H
 
 #include "ps/lists_priv.h"
-#include "ps/pool_priv.h"
+#include "ps/pool/pool.h"
 #include "ps/ps_priv.h"
 #include "ps/route/route.h"
-#include "ps/spin_priv.h"
+#include "ps/spin/spin.h"
 
 typedef struct ps_target {
     char address[GY_RPC_ADDRESS_BYTES];

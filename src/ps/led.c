@@ -30,6 +30,8 @@ static gy_status serve_part(void *arg, const gy_rpc_asked *asked,
     uint32_t part = 0;
     if (request->descriptor == &gy__ps__open__descriptor) {
         part = ((const Gy__Ps__Open *)request)->part;
+    } else if (request->descriptor == &gy__ps__save__descriptor) {
+        part = ((const Gy__Ps__Save *)request)->part;
     } else if (read_u64(request, "table", &table)) {
         part = table >> 16 & UINT16_MAX;
     }
@@ -146,13 +148,12 @@ static void *take_room(void *arg, size_t size_bytes)
 
 static bool is_event(uint32_t type)
 {
-    return type != PS_PULL;
+    return type != PS_PULL && type != PS_SAVE;
 }
 
 /* ---- Copies ---- */
 
-/* Each table: the size of its description, the description, workers, and the part. */
-static gy_status save_table(const ps_served *table, gy_text *image)
+gy_status gy_ps_server_save_table(const ps_served *table, gy_text *image)
 {
     double numbers[PS_NUMBERS];
     Gy__Ps__Table shape;
@@ -179,7 +180,7 @@ static gy_status save_part(void *arg, uint32_t part, gy_text *image)
         for (uint32_t i = 0; i < server->table_count; i++) {
             const ps_served *table = server->tables[i];
             if (table->part_index == part && table->number == number) {
-                GY_TRY(save_table(table, image));
+                GY_TRY(gy_ps_server_save_table(table, image));
             }
         }
     }
@@ -209,8 +210,27 @@ static gy_status take_u64(const uint8_t **at, size_t *left, uint64_t *value)
     return GY_OK;
 }
 
-static gy_status make_loaded(gy_ps_server *server, const Gy__Ps__Table *shape, uint32_t part,
-                             uint64_t workers, ps_served **table)
+/* Which part of how many, and the bytes that are left of its image. */
+typedef struct loading {
+    uint32_t part, parts;
+    size_t left;
+} loading;
+
+/* A dense table's rows are all in its image: no memory is taken for others. */
+static gy_status need_rows(const gy_ps_table_options *table, const loading *of)
+{
+    uint64_t first = 0, end = 0;
+    if (!table->is_sparse) {
+        gy_ps_part_range(table, of->part, of->parts, &first, &end);
+    }
+    return end - first <= of->left / (table->width * gy_dtype_bytes(table->dtype))
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "a copy of %llu rows in %zu bytes",
+                         (unsigned long long)(end - first), of->left);
+}
+
+static gy_status make_loaded(gy_ps_server *server, const Gy__Ps__Table *shape,
+                             const loading *of, uint64_t workers, ps_served **table)
 {
     gy_ps_table_options heard, judged;
     if (workers == 0 || workers > GY_PS_WORKERS_MAX) {
@@ -219,52 +239,53 @@ static gy_status make_loaded(gy_ps_server *server, const Gy__Ps__Table *shape, u
     }
     GY_TRY(gy_ps_table_hear(shape, &heard));
     GY_TRY(gy_ps_table_judge(shape->name, &heard, (uint32_t)workers, &judged));
-    const gy_ps_part_options options = {.table = judged,
-                                        .part = part,
-                                        .parts = gy_ps_chain_map(server->chain)->chain_count,
-                                        .workers = (uint32_t)workers};
+    GY_TRY(need_rows(&judged, of));
+    if (gy_ps_server_find(server, shape->name, of->part) != NULL) {
+        return gy_fail(GY_FORMAT, "a copy of a part with table %s twice", shape->name);
+    }
+    const gy_ps_part_options options = {
+        .table = judged, .part = of->part, .parts = of->parts, .workers = (uint32_t)workers};
     return gy_ps_server_make(server, shape->name, &options, table);
 }
 
-static gy_status load_table(gy_ps_server *server, uint32_t part, const uint8_t **at,
-                            size_t *left)
+static gy_status load_table(gy_ps_server *server, loading *of, const uint8_t **at)
 {
     uint64_t size = 0, workers = 0;
     size_t used = 0;
     ps_served *table = NULL;
-    GY_TRY(take_u64(at, left, &size));
+    GY_TRY(take_u64(at, &of->left, &size));
     Gy__Ps__Table *shape =
-        size <= *left ? gy__ps__table__unpack(NULL, (size_t)size, *at) : NULL;
+        size <= of->left ? gy__ps__table__unpack(NULL, (size_t)size, *at) : NULL;
     if (shape == NULL) {
         return gy_fail(GY_FORMAT, "a copy of a part whose table cannot be read");
     }
     *at += size;
-    *left -= (size_t)size;
-    gy_status status = take_u64(at, left, &workers);
+    of->left -= (size_t)size;
+    gy_status status = take_u64(at, &of->left, &workers);
     if (status == GY_OK) {
-        status = make_loaded(server, shape, part, workers, &table);
+        status = make_loaded(server, shape, of, workers, &table);
     }
     gy__ps__table__free_unpacked(shape, NULL);
     GY_TRY(status);
-    GY_TRY(gy_ps_part_load(table->part, *at, *left, &used));
+    GY_TRY(gy_ps_part_load(table->part, *at, of->left, &used));
     *at += used;
-    *left -= used;
+    of->left -= used;
     return GY_OK;
 }
 
-static gy_status load_part(void *arg, uint32_t part, const void *image, size_t size_bytes)
+gy_status gy_ps_server_load(gy_ps_server *server, uint32_t part, uint32_t parts,
+                            const void *image, size_t size_bytes)
 {
-    gy_ps_server *server = arg;
+    loading of = {.part = part, .parts = parts, .left = size_bytes};
     const uint8_t *at = image;
-    size_t left = size_bytes;
     uint64_t count = 0;
     drop_part(server, part);
-    gy_status status = take_u64(&at, &left, &count);
+    gy_status status = take_u64(&at, &of.left, &count);
     for (uint64_t i = 0; i < count && status == GY_OK; i++) {
-        status = load_table(server, part, &at, &left);
+        status = load_table(server, &of, &at);
     }
-    if (status == GY_OK && left > 0) {
-        status = gy_fail(GY_FORMAT, "a copy of part %u with %zu bytes too many", part, left);
+    if (status == GY_OK && of.left > 0) {
+        status = gy_fail(GY_FORMAT, "a copy of part %u with %zu bytes too many", part, of.left);
     }
     if (status < 0) {
         gy_error why;
@@ -273,6 +294,13 @@ static gy_status load_part(void *arg, uint32_t part, const void *image, size_t s
         return gy_error_raise(&why);
     }
     return GY_OK;
+}
+
+static gy_status load_part(void *arg, uint32_t part, const void *image, size_t size_bytes)
+{
+    gy_ps_server *server = arg;
+    return gy_ps_server_load(server, part, gy_ps_chain_map(server->chain)->chain_count, image,
+                             size_bytes);
 }
 
 /* ---- Heads ---- */
@@ -314,6 +342,7 @@ static void give_up_missing(gy_ps_server *server, uint32_t part)
 
 gy_status gy_ps_server_tick(gy_ps_server *server)
 {
+    gy_ps_snapshots_tick(server);
     if (server->chain == NULL) {
         return GY_OK;
     }
@@ -350,7 +379,7 @@ static void set_methods(gy_ps_server *server)
     event->serve = serve_event;
     own[GY_PS_ASK_MAP - GY_PS_EVENT].serve = serve_ask_map;
     own[GY_PS_ASK_MAP - GY_PS_EVENT].roles =
-        GY_RPC_MAY(GY_RPC_SERVER) | GY_RPC_MAY(GY_RPC_WORKER);
+        GY_RPC_MAY(GY_RPC_SERVER) | GY_RPC_MAY(GY_RPC_WORKER) | GY_RPC_MAY(GY_RPC_OPERATOR);
     copy->admit = admit_copy;
     copy->serve = serve_copy;
 }

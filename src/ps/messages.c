@@ -17,6 +17,8 @@ void gy_ps_methods(gy_rpc_method methods[PS_METHODS])
          PS_MESSAGE_BYTES, 0, 0},
         {"leave", &gy__ps__leave__descriptor, &gy__ps__done__descriptor, 0, PS_MESSAGE_BYTES,
          PS_MESSAGE_BYTES, 0, 0},
+        {"save", &gy__ps__save__descriptor, &gy__ps__saved__descriptor, GY_RPC_READS,
+         PS_SAVE_BYTES, PS_SAVE_BYTES, 0, 0},
         {"show", &gy__ps__show__descriptor, &gy__ps__shown__descriptor, GY_RPC_READS,
          PS_MESSAGE_BYTES, PS_SHOWN_BYTES, 0, 0},
     };

@@ -26,6 +26,7 @@ typedef enum ps_type {
     PS_PULL, /* with keys beside it, and values beside its answer; only reads */
     PS_CLOCK,
     PS_LEAVE,
+    PS_SAVE, /* only reads, for all that the part's replicas know */
     PS_SHOW,
     PS_TYPES,
 } ps_type;
@@ -35,8 +36,24 @@ enum {
     PS_ALL_METHODS = PS_METHODS + GY_PS_LED_METHODS,
     PS_MESSAGE_BYTES = 4096,
     PS_SHOWN_BYTES = 4 << 20,
+    PS_SAVE_BYTES = 2 << 20,
     PS_NUMBERS = 10,
 };
+
+/** Stages of a snapshot; each is asked of all parts' heads before the next. */
+typedef enum ps_save_stage {
+    PS_SAVE_LOOK,   /* where are the part's tables? */
+    PS_SAVE_CUT,    /* copy each table once it is at its clock */
+    PS_SAVE_WRITE,  /* write the copy to a file */
+    PS_SAVE_FINISH, /* write the manifest: the snapshot is whole */
+    PS_SAVE_DROP,   /* it failed: forget it */
+    PS_SAVE_STAGES
+} ps_save_stage;
+typedef enum ps_save_state {
+    PS_SAVE_WAITS, /* ask again */
+    PS_SAVE_DONE,
+    PS_SAVE_PAST, /* a table is past its clock, or there are other tables: begin anew */
+} ps_save_state;
 
 /** The methods as a client has them, which serves none. */
 void gy_ps_methods(gy_rpc_method methods[PS_METHODS]);

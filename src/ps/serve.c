@@ -15,6 +15,11 @@ gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **
 {
     gy_ps_server_options o;
     GY_TRY(gy_options_take(gy_ps_server_options, &o, options));
+    if (o.resumes && (o.folder == NULL || o.lead != NULL)) {
+        return gy_fail(GY_ARG,
+                       "to resume, a server without a lead needs a folder of snapshots, "
+                       "and with one it is the lead that resumes");
+    }
     gy_env *env = gy_env_real();
     gy_ps_server *made = gy_alloc_zero("ps.server", 1, sizeof(*made));
     if (made == NULL) {
@@ -28,6 +33,12 @@ gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **
         made->stop_file >= 0 ? GY_OK : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));
     if (status == GY_OK && o.lead != NULL) {
         status = gy_ps_server_join(made);
+    }
+    if (status == GY_OK && o.folder != NULL) {
+        status = gy_ps_snapshots_open(made, o.folder);
+    }
+    if (status == GY_OK && o.resumes) {
+        status = gy_ps_snapshots_resume(made);
     }
     if (status == GY_OK) {
         gy_rpc_options node = gy_ps_server_node(made);
@@ -44,8 +55,10 @@ gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **
         status = gy_ps_chain_start(made->chain, made->rpc, o.lead, made->address);
     }
     if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
         gy_ps_server_close(made);
-        return status;
+        return gy_error_raise(&why);
     }
     *server = made;
     return GY_OK;

@@ -196,6 +196,7 @@ static gy_status serve_open(void *arg, const gy_rpc_asked *asked,
     GY_TRY(gy_ps_part_join(table->part, open->worker, open->client, &opened.clock));
     GY_TRY(add_member(server, table, asked->peer, open));
     opened.table = id_of(server, table);
+    opened.snapshot = server->begun_from;
     return answer(server, table, asked, &opened.base);
 }
 
@@ -485,6 +486,7 @@ static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull
 static void release_pulls(gy_ps_server *server, ps_served *table)
 {
     uint32_t behind = 0;
+    gy_ps_server_cut(server, table);
     for (size_t i = 0; i < table->waiting_count;) {
         ps_waiting *at = &table->waiting[i];
         if (!gy_ps_part_is_ready(table->part, at->clock, &behind)) {
@@ -637,13 +639,10 @@ static gy_status serve_clock(void *arg, const gy_rpc_asked *asked,
 static void remove_member(gy_ps_server *server, const ps_served *table, uint32_t worker,
                           uint64_t client)
 {
-    for (size_t i = 0; i < server->member_count; i++) {
-        ps_member *at = &server->members[i];
-        if (at->table == table && at->worker == worker && at->client == client) {
-            drop_lists(server, at);
-            server->members[i] = server->members[--server->member_count];
-            return;
-        }
+    ps_member *at = find_member(server, table, worker, client);
+    if (at != NULL) {
+        drop_lists(server, at);
+        *at = server->members[--server->member_count];
     }
 }
 
@@ -689,8 +688,7 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
     for (size_t i = 0; i < server->member_count;) {
         if (server->members[i].peer == peer) {
             const ps_member gone = server->members[i];
-            drop_lists(server, &server->members[i]);
-            server->members[i] = server->members[--server->member_count];
+            remove_member(server, gone.table, gone.worker, gone.client);
             gy_ps_server_give_up(server, gone.table, gone.worker, gone.client);
         } else {
             i++;
@@ -702,7 +700,8 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
 
 static gy_status (*const serves[PS_METHODS])(void *arg, const gy_rpc_asked *asked,
                                              const ProtobufCMessage *request) = {
-    serve_open, serve_push, serve_pull, serve_clock, serve_leave, gy_ps_server_show};
+    serve_open,  serve_push,        serve_pull,       serve_clock,
+    serve_leave, gy_ps_server_save, gy_ps_server_show};
 
 gy_status gy_ps_server_carry_out(void *arg, uint32_t type, const gy_rpc_asked *asked,
                                  const ProtobufCMessage *request)
@@ -718,6 +717,7 @@ static void set_methods(gy_ps_server *server)
         server->methods[i].serve = serves[i];
         server->methods[i].roles = GY_RPC_MAY(GY_RPC_WORKER);
     }
+    server->methods[PS_SAVE - GY_RPC_TYPE_FIRST].roles |= GY_RPC_MAY(GY_RPC_OPERATOR);
     server->methods[PS_SHOW - GY_RPC_TYPE_FIRST].roles |= GY_RPC_MAY(GY_RPC_WATCHER);
     gy_rpc_method *push = &server->methods[PS_PUSH - GY_RPC_TYPE_FIRST];
     gy_rpc_method *pull = &server->methods[PS_PULL - GY_RPC_TYPE_FIRST];
@@ -783,6 +783,7 @@ void gy_ps_server_fini(gy_ps_server *server)
     server->rpc = NULL;
     gy_ps_chain_free(server->chain);
     server->chain = NULL;
+    gy_ps_snapshots_close(server);
     while (server->table_count > 0) {
         table_free(server->tables[--server->table_count]);
     }

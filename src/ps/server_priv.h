@@ -4,9 +4,9 @@
 
 #include "ps/chain/chain.h"
 #include "ps/lists_priv.h"
-#include "ps/pool_priv.h"
+#include "ps/pool/pool.h"
 #include "ps/ps_priv.h"
-#include "ps/spin_priv.h"
+#include "ps/spin/spin.h"
 
 #include <stdatomic.h>
 
@@ -54,7 +54,9 @@ struct gy_ps_server {
     gy_rpc *rpc;
     gy_env *env;
     ps_pool pool;
-    uint32_t life;      /* by chance: tables of another life are not this one's */
+    struct ps_snapshots *snapshots; /* NULL: it keeps none */
+    uint64_t begun_from;            /* the snapshot, without a lead; 0: none */
+    uint32_t life;                  /* by chance: tables of another life are not this one's */
     gy_ps_chain *chain; /* its places in the chains of a lead's cluster; NULL: no lead */
     /* workers of a new head have to come by then */
     int64_t heads_until_ns[GY_PS_MAP_PARTS_MAX];
@@ -82,6 +84,35 @@ void gy_ps_waits_fini(ps_waits *waits);
 /** PS_SHOW */
 gy_status gy_ps_server_show(void *arg, const gy_rpc_asked *asked,
                             const ProtobufCMessage *request);
+
+/* ---- snapshots.c ---- */
+
+/** Keep snapshots in a folder, and look what it has. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_ps_snapshots_open(gy_ps_server *server, const char *folder);
+/** Without a lead: load the part that the newest snapshot of the folder has. GY_NOTFOUND it has
+ * none; GY_MISMATCH it is of a lead's cluster, or has several parts; GY_FORMAT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_ps_snapshots_resume(gy_ps_server *server);
+/** Take a part's place by what a snapshot of the folder has, of its clocks. As
+ * gy_ps_snapshot_read and gy_ps_server_load. */
+GY_MUST_CHECK gy_status gy_ps_server_begin_from(gy_ps_server *server,
+                                                const Gy__Ps__Snapshot *of, uint32_t part);
+void gy_ps_snapshots_close(gy_ps_server *server);
+/** Forget snapshots whose client does not ask any more. */
+void gy_ps_snapshots_tick(gy_ps_server *server);
+/** Clocks have moved: copy the table if a snapshot wants it now. */
+void gy_ps_server_cut(gy_ps_server *server, const ps_served *table);
+/** PS_SAVE */
+gy_status gy_ps_server_save(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request);
+
+/* ---- led.c ---- */
+
+/** Append a table: the size of its description, the description, workers, and the part. */
+GY_MUST_CHECK gy_status gy_ps_server_save_table(const ps_served *table, gy_text *image);
+/** Take a part's place by what an image has: a number of tables, and the tables. On failure the
+ * server has none of the part. GY_FORMAT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_ps_server_load(gy_ps_server *server, uint32_t part, uint32_t parts,
+                                          const void *image, size_t size_bytes);
 
 /* ---- server.c ---- */
 

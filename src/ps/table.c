@@ -13,6 +13,7 @@ typedef struct opening {
     int *pending;
     gy_error *error;
     uint64_t *clock;
+    uint64_t snapshot; /* that the part began from */
 } opening;
 
 static void on_opened(void *arg, gy_status status, const ProtobufCMessage *message)
@@ -25,6 +26,7 @@ static void on_opened(void *arg, gy_status status, const ProtobufCMessage *messa
     }
     const Gy__Ps__Opened *opened = (const Gy__Ps__Opened *)message;
     at->table->parts[at->part].id = opened->table;
+    at->snapshot = opened->snapshot;
     *at->clock = GY_MAX(*at->clock, opened->clock);
 }
 
@@ -75,6 +77,20 @@ void gy_ps_reopen(void *arg, uint32_t part)
     }
 }
 
+/* Without a lead nobody else sees that servers began from different snapshots. */
+static gy_status check_snapshots(const gy_ps *ps, const gy_ps_table *table,
+                                 const opening *openings)
+{
+    for (uint32_t i = 1; i < ps->part_count; i++) {
+        if (openings[i].snapshot != openings[0].snapshot) {
+            return gy_fail(GY_MISMATCH,
+                           "table %s: servers %s and %s have not begun from the same snapshot",
+                           table->name, ps->targets[0].address, ps->targets[i].address);
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
 {
     double numbers[PS_NUMBERS];
@@ -106,7 +122,7 @@ static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
     (void)gy_ps_drive(ps, &pending, GY_NEVER); /* the calls have a deadline */
     return status < 0         ? gy_error_raise(&why)
            : error.status < 0 ? gy_error_raise(&error)
-                              : GY_OK;
+                              : check_snapshots(ps, table, openings);
 }
 
 static void unlink_table(gy_ps *ps, const gy_ps_table *table)

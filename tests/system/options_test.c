@@ -489,6 +489,19 @@ static const struct {
      ">said & s=$!; until [ -s pk ]; do :; done; gyre ps show --servers $(cat pk) --key kr | "
      "grep -qx 'no tables' && ! gyre ps show --servers $(cat pk) --plaintext "
      "--connect-timeout 0.2 2>told; r=$?; kill $s; wait $s; [ $r = 0 ]"},
+    {"ps", "folder",
+     "rm -rf fp sf; $GYRE_BIN ps serve --listen 127.0.0.1:0 --plaintext --port-file fp "
+     "--folder sf/x >said & s=$!; until [ -s fp ]; do :; done; "
+     "! gyre ps save --servers $(cat fp) --plaintext 2>told; r=$?; kill $s; wait $s; "
+     "[ $r = 0 ] && [ -d sf/x ] && grep -q 'have no tables' told"},
+    {"ps", "output",
+     "! gyre ps save --servers 127.0.0.1:1 --plaintext --output ../x 2>said && "
+     "grep -q \"name is '../x'\" said"},
+    {"ps", "resume",
+     "! gyre ps serve --listen 127.0.0.1:0 --plaintext --resume 2>said && "
+     "grep -q -e '--resume needs --folder' said && "
+     "! gyre ps serve --listen 127.0.0.1:0 --plaintext --resume --folder empty 2>said && "
+     "grep -q 'empty has no whole snapshot' said"},
     {"ps", "servers",
      "! gyre ps show --servers 127.0.0.1 --plaintext 2>said && [ $? = 0 ] && grep -q PORT "
      "said"},
@@ -680,7 +693,7 @@ GY_TEST(every_option_of_help_has_a_line)
               "for v in list drain; do gyre cluster $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/cluster \\2/p\"; done | sort "
               "-u; "
-              "for v in serve lead drain show bench simulate; do gyre ps $v --help | "
+              "for v in serve lead drain save show bench simulate; do gyre ps $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/ps \\2/p\"; done | sort -u; "
               "for v in ls cat cp; do gyre store $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/store \\2/p\"; done; "

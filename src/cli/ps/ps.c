@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 static struct ps_settings {
-    const char *listen, *key, *port_file, *servers, *lead;
-    bool is_plaintext, has_failed, has_stats;
+    const char *listen, *key, *port_file, *servers, *lead, *folder, *output;
+    bool is_plaintext, has_failed, has_stats, resumes;
     double connect_timeout_s, duration_s, timeout_s;
     gy_ps_lead_run_options of; /* of `lead` */
     long long replicas, parts;
@@ -45,9 +45,15 @@ static int run_serve(char **operands, int count)
     (void)count;
     gy_ps_server_options options = {.listen = settings.listen,
                                     .lead = settings.lead,
+                                    .folder = settings.folder,
+                                    .resumes = settings.resumes,
                                     .is_plaintext = settings.is_plaintext};
     if (options.listen == NULL) {
         return gy_cli_report_usage("gyre ps serve: --listen HOST:PORT must be given");
+    }
+    if (options.resumes && (options.lead != NULL || options.folder == NULL)) {
+        return gy_cli_report_usage(
+            "gyre ps serve: --resume needs --folder, and with --lead it is the lead's option");
     }
     int checked = gy_cli_check_addresses("ps serve", "--listen", options.listen, 0);
     if (checked == GY_EXIT_OK) {
@@ -139,6 +145,42 @@ static int run_drain(char **operands, int count)
     }
     gy_status status = gy_ps_drain(&options, operands[0], print_progress, &last);
     return status < 0 ? gy_cli_failure("ps drain", status) : GY_EXIT_OK;
+}
+
+/* ---- save ---- */
+
+static int run_save(char **operands, int count)
+{
+    char kept[4096];
+    gy_ps_saved saved;
+    (void)operands;
+    (void)count;
+    gy_ps_options options = {.servers = settings.servers,
+                             .lead = settings.lead,
+                             .is_plaintext = settings.is_plaintext,
+                             .timeout_s = settings.timeout_s};
+    if ((options.servers == NULL) == (options.lead == NULL)) {
+        return gy_cli_report_usage(
+            "gyre ps save: either --servers or --lead HOST:PORT,... must be given");
+    }
+    int checked =
+        gy_cli_check_addresses("ps save", options.lead != NULL ? "--lead" : "--servers",
+                               options.lead != NULL ? options.lead : options.servers, 1);
+    if (checked == GY_EXIT_OK) {
+        checked = gy_cli_find_key("ps save", settings.key, settings.is_plaintext, kept,
+                                  &options.key_file);
+    }
+    if (checked != GY_EXIT_OK) {
+        return checked;
+    }
+    gy_status status = gy_ps_save(&options, settings.output, &saved);
+    if (status < 0) {
+        return gy_cli_failure("ps save", status);
+    }
+    printf("%s  clock %llu  parts %u  tables %u  bytes %llu\n", saved.name,
+           (unsigned long long)saved.clock, saved.parts, saved.tables,
+           (unsigned long long)saved.size_bytes);
+    return GY_EXIT_OK;
 }
 
 /* ---- show ---- */
@@ -268,6 +310,10 @@ static const gy_option serve_options[] = {
     {&gy_option_port_file, GY_OPTION_PATH, NULL, PLACE(port_file), 0, 0, NULL},
     {&gy_option_lead, GY_OPTION_TEXT, "default: none, clients list the servers", PLACE(lead), 0,
      0, NULL},
+    {&gy_option_folder, GY_OPTION_PATH, "of its snapshots; default: it keeps none",
+     PLACE(folder), 0, 0, NULL},
+    {&gy_option_resume, GY_OPTION_FLAG, "from the newest snapshot of --folder; without a lead",
+     PLACE(resumes), 0, 0, NULL},
 };
 
 static const gy_option lead_options[] = {
@@ -299,6 +345,19 @@ static const gy_option lead_options[] = {
 
 static const gy_option drain_options[] = {
     {&gy_option_lead, GY_OPTION_TEXT, NULL, PLACE(lead), 0, 0, NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
+     NULL},
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
+     NULL},
+    {&gy_option_wait_timeout, GY_OPTION_REAL, "default: 60", PLACE(timeout_s), 0.001, 1e6,
+     NULL},
+};
+
+static const gy_option save_options[] = {
+    {&gy_option_servers, GY_OPTION_TEXT, NULL, PLACE(servers), 0, 0, NULL},
+    {&gy_option_lead, GY_OPTION_TEXT, NULL, PLACE(lead), 0, 0, NULL},
+    {&gy_option_output, GY_OPTION_TEXT, "a name in the servers' folders; default: snapshot-N",
+     PLACE(output), 0, 0, NULL},
     {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
      NULL},
     {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
@@ -361,6 +420,15 @@ static const gy_command verbs[] = {
      .option_count = COUNT(drain_options),
      .settings = &settings,
      .run = run_drain},
+    {.name = "ps save",
+     .operands = "",
+     .description = "Takes a snapshot of all tables, of one clock: a file of each part in the "
+                    "--folder of\n"
+                    "its server, whole or not at all. Training goes on meanwhile.",
+     .options = save_options,
+     .option_count = COUNT(save_options),
+     .settings = &settings,
+     .run = run_save},
     {.name = "ps serve",
      .operands = "",
      .description =
@@ -404,7 +472,7 @@ static const gy_command verbs[] = {
 
 const gy_command gy_command_ps = {
     .name = "ps",
-    .summary = "parameter servers: serve, lead, drain, show, measure, simulate",
+    .summary = "parameter servers: serve, lead, drain, save, show, measure",
     .operands = "VERB [OPTION...]",
     .operands_least = 1,
     .operands_most = -1,
@@ -412,6 +480,7 @@ const gy_command gy_command_ps = {
     .description = "serve  run a parameter server\n"
                    "lead   run the lead of parameter servers that replace each other\n"
                    "drain  move all parts of a server to others\n"
+                   "save   take a snapshot of all tables\n"
                    "show   print the tables of servers\n"
                    "bench  measure pushes and pulls beside plain sockets\n"
                    "simulate  compare rules of consistency in virtual time",

@@ -135,6 +135,34 @@ void gy_ps_part_leave(gy_ps_part *part, uint32_t worker, uint64_t client)
     (void)close_what_is_over(part); /* on failure it is tried again with the next clock */
 }
 
+uint64_t gy_ps_part_now(const gy_ps_part *part)
+{
+    const ps_clocks *clocks = &part->clocks;
+    uint64_t most = 0;
+    bool is_live = false;
+    for (uint32_t i = 0; i < clocks->count; i++) {
+        most = GY_MAX(most, clocks->workers[i].clock);
+        is_live = is_live || clocks->workers[i].is_live;
+    }
+    return gy_ps_clocks_hold(clocks) ? clocks->closed : is_live ? clock_now(clocks) : most;
+}
+
+void gy_ps_part_rewind(gy_ps_part *part, uint64_t clock)
+{
+    ps_clocks *clocks = &part->clocks;
+    while (part->held != NULL) {
+        ps_held *gone = part->held;
+        part->held = gone->next;
+        part->held_bytes -= gone->size_bytes;
+        gy_ps_held_free(part, gone);
+    }
+    for (uint32_t i = 0; i < clocks->count; i++) {
+        clocks->workers[i] = (ps_worker){.clock = clock, .is_live = i < part->options.workers};
+    }
+    clocks->closed = gy_ps_clocks_hold(clocks) ? clock : clocks->closed;
+    GY_ASSERT(part->held_bytes == 0 && gy_ps_part_now(part) == clock);
+}
+
 static gy_status find_worker(const gy_ps_part *part, uint32_t worker, uint64_t client,
                              ps_worker **row)
 {

@@ -136,6 +136,15 @@ bool gy_ps_part_has_worker(const gy_ps_part *part, uint32_t worker, uint64_t *cl
 /** Workers have smaller numbers than this. */
 uint32_t gy_ps_part_worker_count(const gy_ps_part *part);
 
+/** Where the part is: of BSP and BACKUP the clocks that are over; else the fewest calls of a
+ * live worker, and without any the most of all workers. */
+uint64_t gy_ps_part_now(const gy_ps_part *part);
+/**
+ * Begin again from here at a clock, with other clients: all its first workers are waited for,
+ * nobody has joined, what was held is dropped. Rows and the state of their update stay.
+ */
+void gy_ps_part_rewind(gy_ps_part *part, uint64_t clock);
+
 /* ---- image.c ---- */
 
 /** Append all that the part is: rows, the state of their update, workers, what is held, and

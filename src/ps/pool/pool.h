@@ -1,6 +1,6 @@
 /** Inside room ps: rooms for bytes of messages, used again. One thread at a time. */
-#ifndef GY_PS_POOL_PRIV_H
-#define GY_PS_POOL_PRIV_H
+#ifndef GY_PS_POOL_POOL_H
+#define GY_PS_POOL_POOL_H
 
 #include "base/base.h"
 

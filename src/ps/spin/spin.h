@@ -1,7 +1,7 @@
 /** Inside room ps: how long a wait may spin before it sleeps. Waking a sleeper costs 40 to 70
  * microseconds, more than a small push. */
-#ifndef GY_PS_SPIN_PRIV_H
-#define GY_PS_SPIN_PRIV_H
+#ifndef GY_PS_SPIN_SPIN_H
+#define GY_PS_SPIN_SPIN_H
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* Rooms for the bytes of pushes and pulls, used again: servers and clients in their steady
  * state ask the system for no memory, so they take no page faults either. */
-#include "ps/pool_priv.h"
+#include "ps/pool/pool.h"
 
 static const size_t kept_bytes_max = (size_t)512 << 20;
 

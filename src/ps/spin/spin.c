@@ -5,7 +5,7 @@
  *
  * @source Karlin et al., "Empirical studies of competitive spinning", SOSP 1991
  */
-#include "ps/spin_priv.h"
+#include "ps/spin/spin.h"
 
 #include "topo/topo.h"
 

@@ -1,0 +1,448 @@
+/*
+ * A server's side of snapshots: whoever takes one asks the head of each part where its tables
+ * are, names the clock at which each is to be copied, and then has the copies written. A copy
+ * is made between two calls; a thread of its own writes it, so that pushes go on and leases are
+ * kept.
+ */
+#include "ps/server_priv.h"
+#include "ps/snapshot/snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t forget_ns = 30000000000; /* who took it is gone */
+
+/* A table of a part, and where it is to be copied. */
+typedef struct saving_cut {
+    char table[64];
+    uint64_t clock;
+    bool is_exact, is_copied;
+} saving_cut;
+
+/* A part's place in a snapshot. */
+typedef struct ps_saving {
+    struct ps_saving *next;
+    gy_ps_snapshot_part of;
+    int64_t asked_ns;
+    saving_cut *cuts;
+    size_t cut_count, copied;
+    bool is_past;
+    gy_text image;
+    /* the thread that writes it */
+    gy_env *env;
+    const char *folder; /* of ps_snapshots */
+    char name[GY_PS_SNAPSHOT_NAME_BYTES];
+    gy_thread thread;
+    _Atomic bool is_written;
+    uint64_t hash;
+    gy_error error;
+} ps_saving;
+
+typedef struct ps_snapshots {
+    char *folder;
+    gy_ps_snapshot_list list;
+    ps_saving *savings; /* one for each part at most */
+} ps_snapshots;
+
+/* ---- Open and close ---- */
+
+gy_status gy_ps_snapshots_open(gy_ps_server *server, const char *folder)
+{
+    ps_snapshots *made = gy_alloc_zero("ps.snapshots", 1, sizeof(*made));
+    GY_ASSERT(server->snapshots == NULL);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    server->snapshots = made;
+    made->folder = gy_copy_text("ps.snapshots", folder);
+    return made->folder != NULL ? gy_ps_snapshots_find(server->env, folder, &made->list)
+                                : GY_NOMEM;
+}
+
+/* Waits for its thread. */
+static void saving_free(ps_saving *saving)
+{
+    if (saving->thread.is_started) {
+        gy_thread_join(&saving->thread);
+    }
+    gy_text_free(&saving->image);
+    gy_free(saving->cuts);
+    gy_free(saving);
+}
+
+void gy_ps_snapshots_close(gy_ps_server *server)
+{
+    ps_snapshots *at = server->snapshots;
+    if (at == NULL) {
+        return;
+    }
+    while (at->savings != NULL) {
+        ps_saving *gone = at->savings;
+        at->savings = gone->next;
+        saving_free(gone);
+    }
+    gy_ps_snapshots_free(&at->list);
+    gy_free(at->folder);
+    gy_free(at);
+    server->snapshots = NULL;
+}
+
+static bool is_writing(ps_saving *saving)
+{
+    return saving->thread.is_started &&
+           !atomic_load_explicit(&saving->is_written, memory_order_acquire); /* write_copy's */
+}
+
+/* Forget those of a part, or those that nobody asks for any more: but for what is being
+ * written, which is forgotten later. */
+static void forget(gy_ps_server *server, uint32_t part, int64_t before_ns)
+{
+    ps_saving **at = &server->snapshots->savings;
+    while (*at != NULL) {
+        ps_saving *one = *at;
+        if (is_writing(one) || (one->of.part != part && one->asked_ns >= before_ns)) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        saving_free(one);
+    }
+}
+
+void gy_ps_snapshots_tick(gy_ps_server *server)
+{
+    if (server->snapshots != NULL && server->snapshots->savings != NULL) {
+        forget(server, UINT32_MAX, gy_now_ns(server->env) - forget_ns);
+    }
+}
+
+/* ---- Begin again ---- */
+
+gy_status gy_ps_server_begin_from(gy_ps_server *server, const Gy__Ps__Snapshot *of,
+                                  uint32_t part)
+{
+    gy_bytes file = {.data = NULL};
+    GY_TRY(gy_ps_snapshot_read(server->env, server->snapshots->folder, of, part, &file));
+    gy_status status = gy_ps_server_load(server, part, (uint32_t)of->n_files,
+                                         file.data + GY_PS_SNAPSHOT_HEAD_BYTES,
+                                         file.size_bytes - GY_PS_SNAPSHOT_HEAD_BYTES);
+    gy_free(file.data);
+    for (uint32_t i = 0; i < server->table_count && status == GY_OK; i++) {
+        uint64_t clock = 0;
+        const ps_served *table = server->tables[i];
+        if (table->part_index == part) {
+            status = gy_ps_manifest_clock(of, table->name, &clock);
+        }
+        if (status == GY_OK && table->part_index == part) {
+            gy_ps_part_rewind(table->part, clock);
+        }
+    }
+    if (status == GY_OK) {
+        gy_info("part %u begins from snapshot %s, of clock %llu", part, of->name,
+                (unsigned long long)of->clock);
+    }
+    return status;
+}
+
+gy_status gy_ps_snapshots_resume(gy_ps_server *server)
+{
+    const ps_snapshots *at = server->snapshots;
+    GY_ASSERT(server->chain == NULL && server->table_count == 0);
+    uint32_t index = 0;
+    while (index < at->list.count && at->list.at[index].part_count == 0) {
+        index++; /* what is wrong was logged */
+    }
+    if (index == at->list.count) {
+        return gy_fail(GY_NOTFOUND, "folder %s has no whole snapshot", at->folder);
+    }
+    const gy_ps_snapshot_found *newest = &at->list.at[index];
+    const Gy__Ps__Snapshot *of = newest->manifest;
+    if (of->cluster != 0) {
+        return gy_fail(GY_MISMATCH,
+                       "snapshot %s of folder %s is of cluster %llx: this server has no lead",
+                       of->name, at->folder, (unsigned long long)of->cluster);
+    }
+    if (newest->part_count != 1) {
+        return gy_fail(GY_MISMATCH,
+                       "folder %s has %u whole parts of snapshot %s: expected one, since a "
+                       "server without a lead has one part",
+                       at->folder, newest->part_count, of->name);
+    }
+    uint32_t part = 0;
+    while (!gy_ps_snapshot_has(newest, part)) {
+        part++;
+    }
+    GY_TRY(gy_ps_server_begin_from(server, of, part));
+    server->begun_from = of->id;
+    return GY_OK;
+}
+
+/* ---- Copies ---- */
+
+static bool is_exact(const ps_served *table)
+{
+    gy_ps_rule rule = gy_ps_part_table(table->part)->sync.rule;
+    return rule == GY_PS_BSP || rule == GY_PS_BACKUP;
+}
+
+static bool is_of_part(const gy_ps_server *server, const ps_served *table, uint32_t part)
+{
+    return server->chain == NULL || table->part_index == part;
+}
+
+/* Copy the table, if it is where it is to be. */
+static void cut(ps_saving *saving, saving_cut *at, const ps_served *table)
+{
+    uint64_t now = gy_ps_part_now(table->part);
+    if (at->is_copied || saving->is_past || (at->is_exact && now < at->clock)) {
+        return;
+    }
+    saving->is_past = at->is_exact != is_exact(table) || (at->is_exact && now > at->clock);
+    if (saving->is_past) {
+        return;
+    }
+    gy_status status = gy_ps_server_save_table(table, &saving->image);
+    if (status < 0) {
+        gy_error_take(&saving->error, status);
+        saving->is_past = true;
+        return;
+    }
+    at->clock = now;
+    at->is_copied = true;
+    saving->copied++;
+}
+
+void gy_ps_server_cut(gy_ps_server *server, const ps_served *table)
+{
+    ps_saving *saving = server->snapshots != NULL ? server->snapshots->savings : NULL;
+    for (; saving != NULL; saving = saving->next) {
+        for (size_t i = 0; i < saving->cut_count; i++) {
+            if (saving->of.part == table->part_index && saving->copied < saving->cut_count &&
+                strcmp(saving->cuts[i].table, table->name) == 0) {
+                cut(saving, &saving->cuts[i], table);
+            }
+        }
+    }
+}
+
+static ps_saving *find(const gy_ps_server *server, const Gy__Ps__Save *save)
+{
+    for (ps_saving *at = server->snapshots->savings; at != NULL; at = at->next) {
+        if (at->of.id == save->id && at->of.part == save->part) {
+            at->asked_ns = gy_now_ns(server->env);
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The tables that are to be copied are those that the part has. */
+static gy_status begin(gy_ps_server *server, const Gy__Ps__Save *save, ps_saving **saving)
+{
+    ps_snapshots *at = server->snapshots;
+    forget(server, save->part, INT64_MIN);
+    ps_saving *made = gy_alloc_zero("ps.saving", 1, sizeof(*made));
+    saving_cut *cuts = gy_alloc_zero("ps.saving", save->n_cuts + 1, sizeof(*cuts));
+    if (made == NULL || cuts == NULL) {
+        gy_free(made);
+        gy_free(cuts);
+        return GY_NOMEM;
+    }
+    *made = (ps_saving){.next = at->savings,
+                        .of = {.id = save->id, .cluster = save->cluster, .part = save->part},
+                        .asked_ns = gy_now_ns(server->env),
+                        .cuts = cuts,
+                        .cut_count = save->n_cuts,
+                        .env = server->env,
+                        .folder = at->folder};
+    snprintf(made->name, sizeof(made->name), "%s", save->name);
+    at->savings = *saving = made;
+    const uint64_t count = save->n_cuts;
+    gy_text_add_bytes(&made->image, &count, sizeof(count));
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < server->table_count; i++) {
+        own += is_of_part(server, server->tables[i], save->part);
+    }
+    made->is_past = own != save->n_cuts;
+    for (size_t i = 0; i < save->n_cuts; i++) {
+        const Gy__Ps__Cut *of = save->cuts[i];
+        const ps_served *table = gy_ps_server_find(server, of->table, save->part);
+        cuts[i] = (saving_cut){.clock = of->clock, .is_exact = of->is_exact};
+        snprintf(cuts[i].table, sizeof(cuts[i].table), "%s", of->table);
+        made->is_past = made->is_past || table == NULL || table->part_index != save->part;
+        if (!made->is_past) {
+            cut(made, &cuts[i], table);
+        }
+    }
+    return GY_OK;
+}
+
+/* ---- Writing ---- */
+
+static void *write_copy(void *arg)
+{
+    ps_saving *saving = arg;
+    gy_status status = gy_ps_snapshot_write(saving->env, saving->folder, saving->name,
+                                            &saving->of, &saving->image, &saving->hash);
+    if (status < 0) {
+        gy_error_take(&saving->error, status);
+    }
+    atomic_store_explicit(&saving->is_written, true, memory_order_release); /* is_writing's */
+    return NULL;
+}
+
+static gy_status serve_write(gy_ps_server *server, const Gy__Ps__Save *save,
+                             Gy__Ps__Saved *saved)
+{
+    ps_saving *saving = find(server, save);
+    if (saving == NULL || saving->copied < saving->cut_count || saving->is_past) {
+        return gy_fail(GY_NOTFOUND, "part %u: no copy for snapshot %s is here", save->part,
+                       save->name);
+    }
+    if (!saving->thread.is_started) {
+        GY_TRY(gy_thread_start(&saving->thread, "gyre-snapshot", write_copy, saving));
+    }
+    if (is_writing(saving)) {
+        return GY_OK;
+    }
+    if (saving->error.status < 0) {
+        return gy_error_raise(&saving->error);
+    }
+    saved->state = PS_SAVE_DONE;
+    saved->hash = saving->hash;
+    saved->size_bytes = saving->image.size_bytes;
+    return GY_OK;
+}
+
+static gy_status serve_finish(gy_ps_server *server, const Gy__Ps__Save *save,
+                              Gy__Ps__Saved *saved)
+{
+    ps_snapshots *at = server->snapshots;
+    Gy__Ps__Snapshot *manifest = NULL;
+    GY_TRY(gy_ps_manifest_unpack(save->manifest.data, save->manifest.len, &manifest));
+    gy_status status = manifest->id == save->id && save->part < manifest->n_files
+                           ? gy_ps_snapshot_finish(server->env, at->folder, manifest)
+                           : gy_fail(GY_FORMAT, "a manifest of another snapshot");
+    if (status < 0) {
+        gy_ps_manifest_free(manifest);
+        return status;
+    }
+    gy_ps_snapshots_add(&at->list, manifest, save->part);
+    forget(server, save->part, INT64_MIN);
+    saved->state = PS_SAVE_DONE;
+    return GY_OK;
+}
+
+/* ---- Calls ---- */
+
+/* Where the tables of a part are, or were when they were copied. */
+static gy_status list_tables(const gy_ps_server *server, uint32_t part, ps_saving *saving,
+                             Gy__Ps__Cut **cuts, size_t *count)
+{
+    size_t most = GY_MAX((size_t)server->table_count, saving != NULL ? saving->cut_count : 0);
+    *cuts = gy_alloc_zero("ps.saving", most + 1, sizeof(**cuts));
+    if (*cuts == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; saving != NULL && i < saving->cut_count; i++) {
+        Gy__Ps__Cut *to = &(*cuts)[(*count)++];
+        gy__ps__cut__init(to);
+        to->table = saving->cuts[i].table;
+        to->clock = saving->cuts[i].clock;
+        to->is_exact = saving->cuts[i].is_exact;
+    }
+    for (uint32_t i = 0; saving == NULL && i < server->table_count; i++) {
+        ps_served *table = server->tables[i];
+        if (is_of_part(server, table, part)) {
+            Gy__Ps__Cut *to = &(*cuts)[(*count)++];
+            gy__ps__cut__init(to);
+            to->table = table->name;
+            to->clock = gy_ps_part_now(table->part);
+            to->is_exact = is_exact(table);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status serve_cut(gy_ps_server *server, const Gy__Ps__Save *save, Gy__Ps__Saved *saved,
+                           ps_saving **copied)
+{
+    ps_saving *saving = find(server, save);
+    if (saving == NULL) {
+        GY_TRY(begin(server, save, &saving));
+    }
+    if (saving->error.status < 0) {
+        return gy_error_raise(&saving->error);
+    }
+    bool is_over = saving->copied == saving->cut_count;
+    saved->state = saving->is_past ? PS_SAVE_PAST : is_over ? PS_SAVE_DONE : PS_SAVE_WAITS;
+    *copied = saved->state == PS_SAVE_DONE ? saving : NULL;
+    return GY_OK;
+}
+
+static gy_status serve_stage(gy_ps_server *server, const Gy__Ps__Save *save,
+                             Gy__Ps__Saved *saved, ps_saving **copied)
+{
+    const ps_snapshots *at = server->snapshots;
+    switch (save->stage) {
+    case PS_SAVE_LOOK:
+        saved->state = PS_SAVE_DONE;
+        saved->number = at->list.number;
+        return gy_ps_snapshot_check_free(server->env, at->folder, save->name, save->id);
+    case PS_SAVE_CUT:
+        return serve_cut(server, save, saved, copied);
+    case PS_SAVE_WRITE:
+        return serve_write(server, save, saved);
+    case PS_SAVE_FINISH:
+        return serve_finish(server, save, saved);
+    case PS_SAVE_DROP:
+        saved->state = PS_SAVE_DONE;
+        forget(server, save->part, INT64_MIN);
+        return gy_ps_snapshot_remove(server->env, at->folder, save->name, save->part);
+    default:
+        return gy_fail(GY_FORMAT, "stage %u of a snapshot: another version of Gyre?",
+                       save->stage);
+    }
+}
+
+gy_status gy_ps_server_save(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request)
+{
+    static const gy_rpc_lent nothing = {.data = NULL};
+    gy_ps_server *server = arg;
+    const Gy__Ps__Save *save = (const Gy__Ps__Save *)request;
+    Gy__Ps__Cut *cuts = NULL;
+    Gy__Ps__Cut **list = NULL;
+    ps_saving *copied = NULL;
+    Gy__Ps__Saved saved;
+    gy__ps__saved__init(&saved);
+    if (server->snapshots == NULL) {
+        return gy_fail(GY_STATE, "server %s has no folder for snapshots", server->address);
+    }
+    if (save->id == 0 || save->part >= GY_PS_SNAPSHOT_PARTS_MAX ||
+        save->n_cuts > GY_PS_SNAPSHOT_TABLES_MAX) {
+        return gy_fail(GY_ARG, "snapshot %llx of part %u and %zu tables",
+                       (unsigned long long)save->id, save->part, save->n_cuts);
+    }
+    GY_TRY(gy_ps_snapshot_check_name(save->name));
+    gy_status status = serve_stage(server, save, &saved, &copied);
+    if (status == GY_OK && (copied != NULL || save->stage == PS_SAVE_LOOK)) {
+        status = list_tables(server, save->part, copied, &cuts, &saved.n_cuts);
+    }
+    if (status == GY_OK && saved.n_cuts > 0) {
+        list = gy_alloc("ps.saving", saved.n_cuts * sizeof(*list));
+        status = list != NULL ? GY_OK : GY_NOMEM;
+    }
+    for (size_t i = 0; status == GY_OK && i < saved.n_cuts; i++) {
+        list[i] = &cuts[i];
+    }
+    saved.cuts = list;
+    if (status == GY_OK) { /* as a read: no head that was replaced answers it */
+        status = server->chain != NULL ? gy_ps_chain_answer(server->chain, save->part, asked,
+                                                            &saved.base, &nothing)
+                                       : gy_rpc_answer(server->rpc, asked, &saved.base);
+    }
+    gy_free((void *)list);
+    gy_free(cuts);
+    return status;
+}
