@@ -61,6 +61,10 @@ GY_API GY_MUST_CHECK gy_status gy_script_run(gy_script *script);
  *     what ended it, also for gy_script_report @threads one at a time
  */
 GY_API GY_MUST_CHECK gy_status gy_script_input(gy_script *script, const char *text);
+/** End what runs now, or nothing: the run or the input fails with GY_CANCELLED before its next
+ * loop, call or operation, and its report says where it was. @threads any, also a signal
+ * handler */
+GY_API void gy_script_interrupt(gy_script *script);
 /** What a script with statistics cost so far, as lines: time in all and of compilation, peak
  * memory, the `rows_max` costliest instructions with count and time. Caller frees it with
  * gy_string_free. NULL: out of memory. */

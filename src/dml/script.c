@@ -130,6 +130,11 @@ gy_status gy_script_input(gy_script *script, const char *text)
     return status != GY_OK && gy_dml_script_is_cut(script->inner) ? GY_AGAIN : status;
 }
 
+void gy_script_interrupt(gy_script *script)
+{
+    gy_dml_script_interrupt(script->inner);
+}
+
 char *gy_script_statistics(const gy_script *script, int rows_max)
 {
     gy_text text = {.data = NULL};

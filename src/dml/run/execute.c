@@ -498,8 +498,18 @@ static gy_status parfor(frame *f, const gy_dml_instruction *at)
     return status;
 }
 
+/* Asked where a function or an iteration begins, where code goes back, and before what may take
+ * long; a kernel that runs is not ended. */
+static gy_status check_interrupt(const frame *f)
+{
+    return !atomic_load_explicit(&f->worker->script->is_interrupted, memory_order_relaxed)
+               ? GY_OK
+               : gy_fail(GY_CANCELLED, "interrupted");
+}
+
 static gy_status step(frame *f, const gy_dml_instruction *at)
 {
+    GY_TRY(check_interrupt(f));
     switch (at->what) {
     case GY_DML_DO_MOVE:
         return move(f, at);
@@ -553,6 +563,7 @@ static gy_status execute(frame *frame_of_it, const gy_dml_instruction *at)
             status = binary(&f, at);
             break;
         case GY_DML_DO_JUMP:
+            status = check_interrupt(&f);
             is_taken = true;
             break;
         case GY_DML_DO_JUMP_FALSE:
@@ -568,8 +579,12 @@ static gy_status execute(frame *frame_of_it, const gy_dml_instruction *at)
             status = parfor(&f, at);
             is_taken = true;
             break;
-        case GY_DML_DO_RETURN:
-            return GY_OK;
+        case GY_DML_DO_RETURN: /* of an iteration of a parfor, too */
+            status = check_interrupt(&f);
+            if (status == GY_OK) {
+                return GY_OK;
+            }
+            break;
         default:
             status = step(&f, at);
             break;

@@ -46,6 +46,8 @@ GY_MUST_CHECK gy_status gy_dml_script_run(gy_dml_script *script);
  * functions of those before; an expression alone is printed. After a failure the next input
  * goes on with what is there. @threads one at a time */
 GY_MUST_CHECK gy_status gy_dml_script_input(gy_dml_script *script, const char *text);
+/** End what runs now: it fails with GY_CANCELLED. @threads any, also a signal handler */
+void gy_dml_script_interrupt(gy_dml_script *script);
 /** Whether the last input failed as its text ended too early. */
 bool gy_dml_script_is_cut(const gy_dml_script *script);
 /** What a script with statistics cost, in lines: times, memory, the `most` costliest

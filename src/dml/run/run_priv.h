@@ -9,6 +9,8 @@
 
 #include <gyre/engine.h>
 
+#include <stdatomic.h>
+
 enum { GY_DML_CALLS_MAX = 2000, GY_DML_UNITS_MAX = 1000 };
 
 /** An operand: >= 0 a slot, < 0 the constant ~operand, GY_DML_ABSENT none. */
@@ -115,6 +117,7 @@ struct gy_dml_script {
     gy_dml_script_options options;
     gy_dml_report report;
     gy_dml_worker main;
+    atomic_bool is_interrupted; /* what runs is to end; stale while nothing runs */
     bool is_terminal; /* statements come one by one: every variable may be read later */
     gy_dml_profile profile;
     int64_t compile_ns, total_ns;

@@ -81,6 +81,7 @@ gy_status gy_dml_script_set(gy_dml_script *script, const char *name, gy_dml_valu
 gy_status gy_dml_script_run(gy_dml_script *script)
 {
     const int64_t begun_ns = gy_dml_profile_now();
+    atomic_store_explicit(&script->is_interrupted, false, memory_order_relaxed);
     const gy_status status = gy_dml_execute(&script->main, script->statements, 0);
     script->total_ns += gy_dml_profile_now() - begun_ns;
     gy_engine_free(script->engine); /* by the thread that made it */
@@ -114,6 +115,12 @@ gy_status gy_dml_script_input(gy_dml_script *script, const char *text)
 void gy_dml_script_statistics(const gy_dml_script *script, int most, gy_text *text)
 {
     gy_dml_profile_text(script, most, text);
+}
+
+void gy_dml_script_interrupt(gy_dml_script *script)
+{
+    /* relaxed: it says only that what runs is to end, and carries nothing with it */
+    atomic_store_explicit(&script->is_interrupted, true, memory_order_relaxed);
 }
 
 bool gy_dml_script_is_cut(const gy_dml_script *script)
