@@ -119,11 +119,12 @@ static line_end edit_line(const line_editor *with, const char *prompt, const sig
         return is_edited ? LINE_IS_LAST : end;
     }
     const int wanted = snprintf(text + size, room, "%s\n", edited);
+    const bool fits = wanted > 0 && (size_t)wanted < room;
     if (edited[0] != '\0') {
         (void)with->remember(edited);
     }
     with->release(edited);
-    return wanted > 0 && (size_t)wanted < room ? LINE_IS_READ : LINE_IS_LAST;
+    return fits ? LINE_IS_READ : LINE_IS_LAST;
 }
 
 static line_end read_line(const line_editor *with, const char *prompt, const sigset_t *open)
