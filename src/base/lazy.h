@@ -22,11 +22,12 @@
 #define GY_LATE_XZ     "liblzma.so.5"
 #define GY_LATE_LZ4    "liblz4.so.1"
 #define GY_LATE_SQL    "libpg_query.so.1504.0"
+#define GY_LATE_PCRE   "libpcre2-8.so.0"
 /** All of them, separated by commas: whether a process has one does not depend on its program
  * alone. */
 #define GY_LATE_ALL                                                                            \
     GY_LATE_SSL, GY_LATE_CRYPTO, GY_LATE_SQLITE, GY_LATE_BZIP2, GY_LATE_XZ, GY_LATE_LZ4,       \
-        GY_LATE_SQL
+        GY_LATE_SQL, GY_LATE_PCRE
 
 /* Two threads may find it at once, and find the same. */
 static inline void *gy_lazy_find(_Atomic(void *) *found, const char *library, const char *name)

@@ -90,6 +90,15 @@ size_t gy_frame_write(const gy_column *column, int64_t row, char out[GY_FRAME_VA
  * that is not. @cost 16 bytes at a time where they are ASCII */
 bool gy_frame_is_utf8(const char *data, size_t size_bytes, size_t *wrong);
 
+/* ---- days (days.c) ---- */
+
+/** Days since 1970-01-01 of a date of the Gregorian calendar. */
+int32_t gy_frame_days(int year, int month, int day);
+/** The date of a day. */
+void gy_frame_civil(int32_t days, int *year, int *month, int *day);
+/** How many days a month has; `month` in 1 to 12. */
+int gy_frame_month_days(int year, int month);
+
 /** Days of the first and behind the last day of a time that is allowed: years 1 to 9999. */
 enum { GY_DAYS_MIN = -719162, GY_DAYS_END = 2932897 };
 #define GY_MICROS_A_DAY INT64_C(86400000000)

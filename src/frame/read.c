@@ -327,28 +327,17 @@ static bool take_char(const char **at, const char *end, char c)
     return is_there;
 }
 
-/* Days since 1970-01-01 of a date of the Gregorian calendar.
- * Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms". */
-static int32_t days_of(int year, int month, int day)
-{
-    const int y = year - (month <= 2), era = y / 400, of_era = y - era * 400;
-    const int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
 /* YYYY-MM-DD at *at, which moves behind it. */
 static bool take_date(const char **at, const char *end, int32_t *days)
 {
-    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     const int year = take_digits(at, end, 4);
     const int month = year > 0 && take_char(at, end, '-') ? take_digits(at, end, 2) : -1;
     const int day =
         month >= 1 && month <= 12 && take_char(at, end, '-') ? take_digits(at, end, 2) : -1;
-    const bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    if (day < 1 || day > lengths[month - 1] + (month == 2 && is_leap)) {
+    if (day < 1 || day > gy_frame_month_days(year, month)) {
         return false;
     }
-    *days = days_of(year, month, day);
+    *days = gy_frame_days(year, month, day);
     return true;
 }
 

@@ -58,19 +58,11 @@ static size_t write_decimal(gy_int128 value, int scale, char *out)
     return size;
 }
 
-/* Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms". */
 static size_t write_date(int32_t days, char *out)
 {
-    const int64_t z = (int64_t)days + 719468;
-    const int64_t era = (z >= 0 ? z : z - 146096) / 146097, of_era = z - era * 146097;
-    const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    const int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    const int64_t shifted = (5 * of_year + 2) / 153;
-    const int64_t month = shifted < 10 ? shifted + 3 : shifted - 9;
-    const int64_t shown = year + era * 400 + (month <= 2);
-    const int64_t day = of_year - (153 * shifted + 2) / 5 + 1;
-    return gy_print(out, GY_FRAME_VALUE_BYTES, "%04lld-%02lld-%02lld", (long long)shown,
-                    (long long)month, (long long)day);
+    int year = 0, month = 0, day = 0;
+    gy_frame_civil(days, &year, &month, &day);
+    return gy_print(out, GY_FRAME_VALUE_BYTES, "%04d-%02d-%02d", year, month, day);
 }
 
 static size_t write_timestamp(int64_t micros, char *out)

@@ -112,13 +112,13 @@ static bool do_decimal(int op, gy_int128 a, gy_int128 b, int drop, gy_int128 *ou
 {
     switch (op) {
     case ADD:
-        return !__builtin_add_overflow(a, b, out) && gy_expr_decimal_fits(*out);
+        return !__builtin_add_overflow(a, b, out) && gy_decimal_fits(*out);
     case SUBTRACT:
-        return !__builtin_sub_overflow(a, b, out) && gy_expr_decimal_fits(*out);
+        return !__builtin_sub_overflow(a, b, out) && gy_decimal_fits(*out);
     case MULTIPLY:
-        return gy_expr_decimal_multiply(a, b, drop, out);
+        return gy_decimal_multiply(a, b, drop, out);
     case DIVIDE:
-        return b != 0 && gy_expr_decimal_divide(a, b, drop, out);
+        return b != 0 && gy_decimal_divide(a, b, drop, out);
     default:
         if (b == 0) {
             return false;
@@ -431,6 +431,9 @@ gy_status gy_expr_bind_operation(gy_expr_binder *in, const gy_sql_node *node,
     }
     if (node->count == 2) {
         GY_TRY(gy_expr_text_operation(in, node, args, &is_done, out));
+        if (!is_done) {
+            GY_TRY(gy_expr_match_operation(in, node, args, &is_done, out));
+        }
         if (!is_done) {
             GY_TRY(gy_expr_time_operation(in, node, args, &is_done, out));
         }

@@ -166,16 +166,17 @@ static gy_status bind_number(gy_expr_binder *in, const gy_sql_node *node, const 
     int scale = -1;
     bool is_number = false;
     gy_int128 value = 0;
-    if (!gy_expr_decimal_read(text, &scale, &value, &is_number)) {
+    if (!gy_decimal_read(text, &scale, &value, &is_number)) {
+        if (gy_frame_read_double(text, GY_READING_CAST, &cell.real)) { /* 1e300 */
+            return gy_expr_constant(in, node->place, gy_expr_simple(GY_FIELD_DOUBLE, false),
+                                    cell, out);
+        }
         return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
-                             is_number ? "a number of more than %d digits: %.60s"
-                                       : "expected a number of at most %d digits: %.60s",
-                             GY_DECIMAL_DIGITS_MAX, node->text);
+                             "not a number, or one that no type can hold: %.60s", node->text);
     }
     cell.decimal = value;
     return gy_expr_constant(in, node->place,
-                            gy_expr_decimal(gy_expr_decimal_digits(value), scale, false), cell,
-                            out);
+                            gy_expr_decimal(gy_decimal_digits(value), scale, false), cell, out);
 }
 
 static gy_status bind_literal(gy_expr_binder *in, const gy_sql_node *node, const gy_expr **out)

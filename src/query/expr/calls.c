@@ -1,51 +1,210 @@
-/* Calls of functions. */
+/* Calls of functions: which of the lines of a name takes the arguments. */
 #include "query/expr/expr_priv.h"
+
+#include <string.h>
+
+/* ---- lines ---- */
+
+static int class_of(char code)
+{
+    switch (code) {
+    case 'i':
+        return GY_FIELD_INT64;
+    case 'n':
+        return GY_FIELD_DECIMAL;
+    case 'd':
+        return GY_FIELD_DOUBLE;
+    case 'T':
+        return GY_FIELD_TIMESTAMP;
+    default:
+        GY_ASSERT(code == 't' || code == 'a');
+        return GY_FIELD_TEXT;
+    }
+}
+
+/* The code of argument `at`; "a*": any number of arguments, of any type. 0: none. */
+static char code_of(const char *codes, int at)
+{
+    const size_t count = strlen(codes);
+    if (count > 0 && codes[count - 1] == '*') {
+        return (size_t)at < count - 1 ? codes[at] : codes[count - 2];
+    }
+    return (size_t)at < count ? codes[at] : '\0';
+}
+
+static bool takes_count(const char *codes, int count)
+{
+    const size_t size = strlen(codes);
+    return size > 0 && codes[size - 1] == '*' ? count + 1 >= (int)size : count == (int)size;
+}
+
+/* How far arguments are changed to fit a line. */
+enum { NOT_AT_ALL, LITERALS_ARE_TEXTS, AS_FAR_AS_POSSIBLE, PASSES };
+
+static bool fits(const gy_expr_type *type, int value_class, int pass)
+{
+    if (pass == AS_FAR_AS_POSSIBLE) {
+        return gy_expr_is_implicit(type, value_class);
+    }
+    if (type->is_unknown) {
+        return pass == LITERALS_ARE_TEXTS && value_class == GY_FIELD_TEXT;
+    }
+    return pass == NOT_AT_ALL ? gy_expr_class(type) == value_class
+                              : gy_expr_is_implicit(type, value_class);
+}
+
+static bool takes(const gy_expr_function *line, const gy_expr *const *args, int count, int pass)
+{
+    if (!takes_count(line->args, count)) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        const char code = code_of(line->args, i);
+        const bool is_fixed = line->is_exact && i == 0;
+        if (code != 'a' &&
+            !fits(&args[i]->type, class_of(code), is_fixed ? (int)NOT_AT_ALL : pass)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const gy_expr_function *const tables[] = {gy_expr_math, gy_expr_texts, gy_expr_times};
+
+/* The first line that takes them as they are, else the first that they can be made to fit. */
+static const gy_expr_function *find(const char *name, const gy_expr *const *args, int count)
+{
+    for (int pass = 0; pass < PASSES; pass++) {
+        for (size_t t = 0; t < GY_COUNT(tables); t++) {
+            for (const gy_expr_function *line = tables[t]; line->name != NULL; line++) {
+                if (strcmp(line->name, name) == 0 && takes(line, args, count, pass)) {
+                    return line;
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- what is none ---- */
+
+enum { NAME_MAX = 40 };
+
+/* Letters to change, leave out or add. */
+static int distance(const char *a, const char *b)
+{
+    int row[NAME_MAX + 1];
+    const int size = (int)strlen(b);
+    if (size > NAME_MAX || strlen(a) > NAME_MAX) {
+        return NAME_MAX;
+    }
+    for (int k = 0; k <= size; k++) {
+        row[k] = k;
+    }
+    for (int i = 1; a[i - 1] != '\0'; i++) {
+        int before = row[0];
+        row[0] = i;
+        for (int k = 1; k <= size; k++) {
+            const int change = before + (a[i - 1] != b[k - 1]);
+            before = row[k];
+            row[k] = GY_MIN(change, GY_MIN(row[k], row[k - 1]) + 1);
+        }
+    }
+    return row[size];
+}
+
+static const char *const special[] = {"extract", "date_part", "mod", "power", "pow"};
+
+static bool has_name(const char *name, const char **nearest)
+{
+    int least = GY_MAX((int)strlen(name) / 3, 1) + 1;
+    *nearest = NULL;
+    for (size_t t = 0; t <= GY_COUNT(tables); t++) {
+        for (size_t i = 0;
+             t < GY_COUNT(tables) ? tables[t][i].name != NULL : i < GY_COUNT(special); i++) {
+            const char *other = t < GY_COUNT(tables) ? tables[t][i].name : special[i];
+            const int far = distance(name, other);
+            if (far < least) {
+                least = far;
+                *nearest = other;
+            }
+        }
+    }
+    return least == 0;
+}
+
+static gy_status fail_call(gy_expr_binder *in, const gy_sql_node *node,
+                           const gy_expr *const *args)
+{
+    const char *nearest = NULL;
+    char types[300] = "", type[48];
+    size_t size = 0;
+    const bool is_there = has_name(node->text, &nearest);
+    for (uint32_t i = 0; i < node->count; i++) {
+        size += gy_print(types + size, sizeof(types) - size, "%s%s", i > 0 ? ", " : "",
+                         gy_expr_type_text(&args[i]->type, type));
+    }
+    if (!is_there && nearest != NULL) {
+        return gy_sql_refuse(in->scope->source, node->place, GY_NOTFOUND,
+                             "function %s(%s) does not exist: is it %s?", node->text, types,
+                             nearest);
+    }
+    return gy_sql_refuse(in->scope->source, node->place, is_there ? GY_TYPE : GY_NOTFOUND,
+                         is_there ? "function %s(%s) does not exist: there is one of other "
+                                    "arguments"
+                                  : "function %s(%s) does not exist",
+                         node->text, types);
+}
+
+/* ---- binding ---- */
+
+static gy_status bind_line(gy_expr_binder *in, const gy_sql_node *node,
+                           const gy_expr_function *line, const gy_expr **args,
+                           const gy_expr **out)
+{
+    gy_expr_spec spec = {.row = line->row,
+                         .args = args,
+                         .count = (int)node->count,
+                         .op = line->op,
+                         .takes_nulls = line->takes_nulls,
+                         .name = line->name,
+                         .place = node->place};
+    bool is_nullable = line->gives_null;
+    for (int i = 0; i < spec.count; i++) {
+        const char code = code_of(line->args, i);
+        if (code == 'a') {
+            GY_TRY(gy_expr_output(in, &args[i]));
+        } else {
+            GY_TRY(gy_expr_to_class(in, &args[i], class_of(code)));
+        }
+        is_nullable = is_nullable || args[i]->type.is_nullable;
+    }
+    spec.type = line->type != NULL ? line->type(args, spec.count)
+                                   : gy_expr_simple(line->result, is_nullable);
+    spec.type.is_nullable = is_nullable;
+    return gy_expr_make(in, &spec, out);
+}
 
 gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node, const gy_expr **out)
 {
-    (void)out;
-    return gy_sql_refuse(in->scope->source, node->place, GY_NOTFOUND,
-                         "function %s does not exist", node->text);
-}
-
-gy_status gy_expr_bind_like(gy_expr_binder *in, const gy_sql_node *node, const gy_expr **out)
-{
-    (void)out;
-    return gy_sql_refuse(in->scope->source, node->place, GY_UNSUPPORTED, "not supported: like");
-}
-
-gy_status gy_expr_time_operation(gy_expr_binder *in, const gy_sql_node *node,
-                                 const gy_expr **args, bool *is_done, const gy_expr **out)
-{
-    (void)in, (void)node, (void)args, (void)out;
-    *is_done = false;
-    return GY_OK;
-}
-
-gy_status gy_expr_text_operation(gy_expr_binder *in, const gy_sql_node *node,
-                                 const gy_expr **args, bool *is_done, const gy_expr **out)
-{
-    (void)in, (void)node, (void)args, (void)out;
-    *is_done = false;
-    return GY_OK;
-}
-
-void gy_expr_patterns_free(gy_expr_work *work)
-{
-    (void)work;
-}
-
-size_t gy_expr_step(gy_text_view text, size_t at)
-{
-    size_t end = at + 1;
-    while (end < text.size_bytes && ((unsigned char)text.data[end] & 0xC0) == 0x80) {
-        end++;
+    const gy_expr **args = NULL;
+    const char *name = node->text;
+    const bool has_two = node->count == 2;
+    GY_TRY(gy_expr_bind_items(in, node, &args));
+    if (node->is_star || node->is_distinct) {
+        return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
+                             "%s(%s) is no function of one row", name,
+                             node->is_star ? "*" : "distinct");
     }
-    return end - at;
-}
-
-int64_t gy_expr_days(int64_t micros)
-{
-    const int64_t days = micros / GY_MICROS_A_DAY;
-    return days - (micros % GY_MICROS_A_DAY < 0);
+    if (has_two && (strcmp(name, "extract") == 0 || strcmp(name, "date_part") == 0)) {
+        return gy_expr_bind_extract(in, node, args, out);
+    }
+    if (has_two && strcmp(name, "mod") == 0) {
+        return gy_expr_arithmetic(in, node->place, "%", args[0], args[1], out);
+    }
+    if (has_two && (strcmp(name, "power") == 0 || strcmp(name, "pow") == 0)) {
+        return gy_expr_arithmetic(in, node->place, "^", args[0], args[1], out);
+    }
+    const gy_expr_function *line = find(name, args, (int)node->count);
+    return line != NULL ? bind_line(in, node, line, args, out) : fail_call(in, node, args);
 }

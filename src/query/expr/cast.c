@@ -32,7 +32,8 @@ static size_t write_double(double real, char out[GY_FRAME_VALUE_BYTES])
                         : real < 0  ? "-Infinity"
                                     : "Infinity");
     }
-    for (int places = 14; places <= 16; places++) {
+    /* below the normal numbers fewer digits may do */
+    for (int places = fabs(real) < 0x1p-1022 ? 0 : 14; places <= 16; places++) {
         gy_print(digits, sizeof(digits), "%.*e", places, real);
         if (strtod(digits, NULL) == real) { /* in the locale that printed it */
             break;
@@ -78,7 +79,7 @@ gy_status gy_expr_text_of(gy_expr_work *work, const gy_expr_type *type,
     if (of == GY_FIELD_DOUBLE) {
         size = write_double(cell->real, out);
     } else if (of == GY_FIELD_DECIMAL) {
-        size = gy_expr_decimal_write(cell->decimal, type->scale, out);
+        size = gy_decimal_write(cell->decimal, type->scale, out);
     } else if (of == GY_EXPR_INTERVAL) {
         size = gy_interval_write(cell->interval, out, sizeof(out));
     } else {
@@ -104,7 +105,7 @@ static gy_status row_to_text(gy_expr_work *work, const gy_expr *expr, const gy_e
     const size_t most = (size_t)expr->index; /* characters; 0: any number */
     size_t at = 0;
     for (size_t i = 0; most > 0 && i < most && at < out->text.size_bytes; i++) {
-        at += gy_expr_step(out->text, at);
+        at += gy_values_step(out->text, at);
     }
     out->text.size_bytes = most > 0 ? at : out->text.size_bytes;
     return GY_OK;
@@ -123,11 +124,11 @@ static gy_status read_decimal(const gy_expr *expr, const gy_expr_cell *arg, gy_e
     int scale = expr->type.scale;
     bool is_number = false;
     gy_int128 value = 0;
-    if (!gy_expr_decimal_read(arg->text, &scale, &value, &is_number)) {
+    if (!gy_decimal_read(arg->text, &scale, &value, &is_number)) {
         return fail_value(expr, arg,
                           is_number ? "value out of range for" : "invalid input syntax for");
     }
-    if (gy_expr_decimal_digits(value) > expr->type.precision && value != 0) {
+    if (gy_decimal_digits(value) > expr->type.precision && value != 0) {
         return fail_value(expr, arg, "value out of range for");
     }
     out->decimal = value;
@@ -196,7 +197,7 @@ static gy_status row_to_int64(gy_expr_work *work, const gy_expr *expr, const gy_
         out->integer = args[0].truth;
         return GY_OK;
     case GY_FIELD_DECIMAL:
-        (void)gy_expr_decimal_rescale(args[0].decimal, expr->args[0]->type.scale, 0, &whole);
+        (void)gy_decimal_rescale(args[0].decimal, expr->args[0]->type.scale, 0, &whole);
         if (whole > INT64_MAX || whole < INT64_MIN) {
             return out_of_range(work, expr, &args[0]);
         }
@@ -222,12 +223,11 @@ static gy_status row_to_decimal(gy_expr_work *work, const gy_expr *expr,
     gy_int128 made = 0;
     const gy_int128 value = from->kind == GY_FIELD_INT64 ? args[0].integer : args[0].decimal;
     const bool is_made =
-        is_double
-            ? gy_expr_decimal_of_double(args[0].real, expr->type.scale, &made)
-            : gy_expr_decimal_rescale(value, from->kind == GY_FIELD_INT64 ? 0 : from->scale,
-                                      expr->type.scale, &made);
+        is_double ? gy_decimal_of_double(args[0].real, expr->type.scale, &made)
+                  : gy_decimal_rescale(value, from->kind == GY_FIELD_INT64 ? 0 : from->scale,
+                                       expr->type.scale, &made);
     const gy_int128 limit = expr->type.precision < GY_DECIMAL_DIGITS_MAX
-                                ? gy_expr_decimal_power(expr->type.precision)
+                                ? gy_decimal_power(expr->type.precision)
                                 : 0;
     if (!is_made || (limit != 0 && (made >= limit || made <= -limit))) {
         if (expr->op == SATURATES) {
@@ -291,12 +291,12 @@ static gy_status run_loop(gy_expr_work *work, const gy_expr *expr, const uint64_
     if (expr->type.kind == GY_FIELD_DOUBLE && from->kind == GY_FIELD_INT64) {
         LOOP(integers, double, (double)a)
     } else if (expr->type.kind == GY_FIELD_DOUBLE) {
-        LOOP(decimals, double, gy_expr_decimal_to_double(a, from->scale))
+        LOOP(decimals, double, gy_decimal_to_double(a, from->scale))
     } else if (expr->type.kind == GY_FIELD_DECIMAL && from->kind == GY_FIELD_INT64) {
-        const int64_t unit = (int64_t)gy_expr_decimal_power(expr->type.scale);
+        const int64_t unit = (int64_t)gy_decimal_power(expr->type.scale);
         LOOP(integers, gy_int128, (gy_int128)a * unit)
     } else if (expr->type.kind == GY_FIELD_DECIMAL) {
-        const gy_int128 unit = gy_expr_decimal_power(expr->type.scale - from->scale);
+        const gy_int128 unit = gy_decimal_power(expr->type.scale - from->scale);
         LOOP(decimals, gy_int128, multiply(a, unit))
     } else if (expr->type.kind == GY_FIELD_TIMESTAMP) {
         LOOP(dates, int64_t, a * GY_MICROS_A_DAY)
@@ -413,6 +413,14 @@ gy_status gy_expr_cast_to(gy_expr_binder *in, uint32_t place, const gy_expr *arg
                           const gy_expr_type *type, const gy_expr **out)
 {
     return cast_with(in, place, arg, &(cast){.type = *type, .how = FAILS}, out);
+}
+
+gy_status gy_expr_output(gy_expr_binder *in, const gy_expr **arg)
+{
+    const cast to = {.type = gy_expr_simple(GY_FIELD_TEXT, true),
+                     .how = FAILS,
+                     .index = gy_expr_class(&(*arg)->type) == GY_FIELD_BOOL ? 1 : 0};
+    return cast_with(in, (*arg)->place, *arg, &to, arg);
 }
 
 static gy_status rescale(gy_expr_binder *in, const gy_expr **arg, int scale, int how)

@@ -7,6 +7,7 @@
 #define GY_QUERY_EXPR_EXPR_PRIV_H
 
 #include "query/expr/expr.h"
+#include "query/values/values.h"
 
 enum {
     GY_EXPR_ROWS = 1024,
@@ -15,12 +16,6 @@ enum {
     GY_EXPR_INTERVAL = 8,                 /* a class of values, behind those of gy_field_kind */
     GY_EXPR_CLASSES
 };
-
-/** A span of time as PostgreSQL has it: parts that do not become one another. */
-typedef struct gy_interval {
-    int32_t months, days;
-    int64_t micros;
-} gy_interval;
 
 /** The value of a row. */
 typedef struct gy_expr_cell {
@@ -60,7 +55,7 @@ typedef struct gy_expr_work {
     int64_t begin;                    /* of the chunk, a row of the frame */
     int rows;                         /* of the chunk */
     gy_expr_block *blocks[2], *at[2]; /* the first, the one at hand; of vectors, and of texts */
-    gy_expr_pattern *patterns;        /* regular expressions that were compiled */
+    gy_expr_pattern *patterns;        /* patterns that were made */
 } gy_expr_work;
 
 /** A kernel: the values of the rows in `mask`. */
@@ -214,6 +209,8 @@ GY_MUST_CHECK gy_status gy_expr_rescale_checked(gy_expr_binder *in, const gy_exp
                                                 int scale);
 /** The same for a comparison: one that is too large becomes the largest of all. */
 GY_MUST_CHECK gy_status gy_expr_rescale(gy_expr_binder *in, const gy_expr **arg, int scale);
+/** To a text as it is shown: of a bool t or f, where a cast makes true or false of it. */
+GY_MUST_CHECK gy_status gy_expr_output(gy_expr_binder *in, const gy_expr **arg);
 /** A value as a text in the work's memory. */
 GY_MUST_CHECK gy_status gy_expr_text_of(gy_expr_work *work, const gy_expr_type *type,
                                         const gy_expr_cell *cell, gy_text_view *text);
@@ -259,15 +256,18 @@ GY_MUST_CHECK gy_status gy_expr_bind_in(gy_expr_binder *in, const gy_sql_node *n
 GY_MUST_CHECK gy_status gy_expr_bind_between(gy_expr_binder *in, const gy_sql_node *node,
                                              const gy_expr **out);
 
-/* ---- time.c, text.c, like.c, regex.c, calls.c ---- */
+/* ---- time.c, text.c, match.c, calls.c ---- */
 
-/* Operators of times and of texts; *is_done false: it is none of them. */
+/* Operators of times, of texts and of patterns; *is_done false: it is none of them. */
 GY_MUST_CHECK gy_status gy_expr_time_operation(gy_expr_binder *in, const gy_sql_node *node,
                                                const gy_expr **args, bool *is_done,
                                                const gy_expr **out);
 GY_MUST_CHECK gy_status gy_expr_text_operation(gy_expr_binder *in, const gy_sql_node *node,
                                                const gy_expr **args, bool *is_done,
                                                const gy_expr **out);
+GY_MUST_CHECK gy_status gy_expr_match_operation(gy_expr_binder *in, const gy_sql_node *node,
+                                                const gy_expr **args, bool *is_done,
+                                                const gy_expr **out);
 GY_MUST_CHECK gy_status gy_expr_bind_like(gy_expr_binder *in, const gy_sql_node *node,
                                           const gy_expr **out);
 GY_MUST_CHECK gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node,
@@ -275,32 +275,38 @@ GY_MUST_CHECK gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node 
 
 void gy_expr_patterns_free(gy_expr_work *work);
 
-/* ---- interval.c, time.c, text.c: helpers ---- */
+/* ---- functions: math.c, text.c, time.c ---- */
 
-/** Read an interval; `fields` is the modifier of its type in PostgreSQL's grammar (0: none). */
-bool gy_interval_read(gy_text_view text, int fields, gy_interval *out);
-size_t gy_interval_write(gy_interval interval, char *out, size_t size_bytes);
+/** A function of one row. */
+typedef struct gy_expr_function {
+    const char *name;
+    /** A letter an argument: i int64, n decimal, d double, t text, T timestamp, a any as a
+     * text; a last '*' repeats the one before it. */
+    const char *args;
+    int result; /* a class of values */
+    gy_expr_row row;
+    int op;
+    gy_expr_type (*type)(const gy_expr *const *args, int count); /* NULL: that of `result` */
+    bool takes_nulls, gives_null;
+    bool is_exact; /* the first argument must be of its type */
+} gy_expr_function;
+
+/* Each ends with a line without a name. */
+extern const gy_expr_function gy_expr_math[], gy_expr_texts[], gy_expr_times[];
+
 /** The day of a timestamp. */
 int64_t gy_expr_days(int64_t micros);
-/** Bytes of the character at `at` of a text, which is below its end. */
-size_t gy_expr_step(gy_text_view text, size_t at);
-
-/* ---- decimal.c ---- */
-
-/** 10^digits, of 0 to 38. */
-gy_int128 gy_expr_decimal_power(int digits);
-/** Whether it has at most 38 digits. */
-bool gy_expr_decimal_fits(gy_int128 value);
-int gy_expr_decimal_digits(gy_int128 value);
-/* False: more than 38 digits. All round half away from zero. */
-bool gy_expr_decimal_rescale(gy_int128 value, int from, int to, gy_int128 *out);
-bool gy_expr_decimal_multiply(gy_int128 a, gy_int128 b, int drop, gy_int128 *out);
-bool gy_expr_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out);
-double gy_expr_decimal_to_double(gy_int128 value, int scale);
-bool gy_expr_decimal_of_double(double real, int scale, gy_int128 *out);
-/** A text with a point and an exponent; *scale < 0: as many places as stand there. False with
- * *is_number: more than 38 digits. */
-bool gy_expr_decimal_read(gy_text_view text, int *scale, gy_int128 *out, bool *is_number);
-size_t gy_expr_decimal_write(gy_int128 value, int scale, char out[GY_FRAME_VALUE_BYTES]);
+/** Upper or lower case, in the work's memory. */
+GY_MUST_CHECK gy_status gy_expr_turn_case(gy_expr_work *work, gy_text_view text, bool is_upper,
+                                          gy_text_view *out);
+/** The kind of pattern that a row function of patterns has as its `op`: a regular expression.
+ */
+enum { GY_EXPR_REGEX };
+/** substring(text from regular expression) */
+gy_status gy_expr_row_match_part(gy_expr_work *work, const gy_expr *expr,
+                                 const gy_expr_cell *args, gy_expr_cell *out);
+/** extract and date_part */
+GY_MUST_CHECK gy_status gy_expr_bind_extract(gy_expr_binder *in, const gy_sql_node *node,
+                                             const gy_expr **args, const gy_expr **out);
 
 #endif

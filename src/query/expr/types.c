@@ -113,13 +113,13 @@ static gy_expr_type type_for(const gy_expr *arg, int value_class)
         gy_int128 value = 0;
         if (arg->type.kind == GY_FIELD_TEXT) {
             scale = -1;
-            if (!gy_expr_decimal_read(arg->cell.text, &scale, &value, &is_number)) {
+            if (!gy_decimal_read(arg->cell.text, &scale, &value, &is_number)) {
                 scale = GY_MAX(scale, 0);
             }
         } else if (arg->type.kind == GY_FIELD_INT64) {
             value = arg->cell.integer;
         }
-        precision = GY_MAX(gy_expr_decimal_digits(value), scale);
+        precision = GY_MAX(gy_decimal_digits(value), scale);
     }
     return gy_expr_decimal(precision, GY_MIN(scale, (int)GY_DECIMAL_DIGITS_MAX),
                            arg->type.is_nullable);
@@ -132,9 +132,9 @@ gy_expr_type gy_expr_natural_decimal(const gy_expr *arg)
     if (arg->is_constant && of == GY_FIELD_DOUBLE && !cell.is_null) { /* its 15 digits */
         for (int scale = 0; scale <= GY_DECIMAL_DIGITS_MAX; scale++) {
             gy_int128 value = 0;
-            if (gy_expr_decimal_of_double(cell.real, scale, &value) &&
-                gy_expr_decimal_to_double(value, scale) == cell.real) {
-                return gy_expr_decimal(gy_expr_decimal_digits(value), scale, false);
+            if (gy_decimal_of_double(cell.real, scale, &value) &&
+                gy_decimal_to_double(value, scale) == cell.real) {
+                return gy_expr_decimal(gy_decimal_digits(value), scale, false);
             }
         }
     }

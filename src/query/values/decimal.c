@@ -1,5 +1,5 @@
 /* Decimals of up to 38 digits: products and quotients that need 256 bits on the way. */
-#include "query/expr/expr_priv.h"
+#include "query/values/values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 __extension__ typedef unsigned __int128 word128;
 
-gy_int128 gy_expr_decimal_power(int digits)
+gy_int128 gy_decimal_power(int digits)
 {
     static const int64_t small[] = {1,
                                     10,
@@ -36,13 +36,13 @@ gy_int128 gy_expr_decimal_power(int digits)
     return value * small[digits];
 }
 
-bool gy_expr_decimal_fits(gy_int128 value)
+bool gy_decimal_fits(gy_int128 value)
 {
     const gy_int128 half = INT64_C(1000000000000000000), limit = half * half * 100;
     return value < limit && value > -limit;
 }
 
-int gy_expr_decimal_digits(gy_int128 value)
+int gy_decimal_digits(gy_int128 value)
 {
     int digits = 1;
     word128 rest = value < 0 ? 0 - (word128)value : (word128)value;
@@ -60,14 +60,14 @@ static word128 size_of(gy_int128 value)
 /* With its sign; false: more than 38 digits. */
 static bool give(word128 size, bool is_negative, gy_int128 *out)
 {
-    if (size >= (word128)gy_expr_decimal_power(GY_DECIMAL_DIGITS_MAX)) {
+    if (size >= (word128)gy_decimal_power(GY_DECIMAL_DIGITS_MAX)) {
         return false;
     }
     *out = is_negative ? -(gy_int128)size : (gy_int128)size;
     return true;
 }
 
-bool gy_expr_decimal_rescale(gy_int128 value, int from, int to, gy_int128 *out)
+bool gy_decimal_rescale(gy_int128 value, int from, int to, gy_int128 *out)
 {
     if (to >= from) {
         if (value == 0 || to == from) {
@@ -75,14 +75,14 @@ bool gy_expr_decimal_rescale(gy_int128 value, int from, int to, gy_int128 *out)
             return true;
         }
         return to - from <= GY_DECIMAL_DIGITS_MAX &&
-               !__builtin_mul_overflow(value, gy_expr_decimal_power(to - from), out) &&
-               gy_expr_decimal_fits(*out);
+               !__builtin_mul_overflow(value, gy_decimal_power(to - from), out) &&
+               gy_decimal_fits(*out);
     }
     if (from - to > GY_DECIMAL_DIGITS_MAX) {
         *out = 0;
         return true;
     }
-    const gy_int128 unit = gy_expr_decimal_power(from - to);
+    const gy_int128 unit = gy_decimal_power(from - to);
     const gy_int128 whole = value / unit, rest = value % unit;
     const gy_int128 up = size_of(rest) >= (word128)(unit - unit / 2) ? 1 : 0;
     *out = whole + (value < 0 ? -up : up);
@@ -119,14 +119,14 @@ static word128 divide_whole(word128 high, word128 low, word128 by, word128 *rest
     return quotient;
 }
 
-bool gy_expr_decimal_multiply(gy_int128 a, gy_int128 b, int drop, gy_int128 *out)
+bool gy_decimal_multiply(gy_int128 a, gy_int128 b, int drop, gy_int128 *out)
 {
     if (drop == 0) {
-        return !__builtin_mul_overflow(a, b, out) && gy_expr_decimal_fits(*out);
+        return !__builtin_mul_overflow(a, b, out) && gy_decimal_fits(*out);
     }
     word128 high = 0, low = 0, rest = 0;
     multiply_whole(size_of(a), size_of(b), &high, &low);
-    const word128 unit = (word128)gy_expr_decimal_power(drop);
+    const word128 unit = (word128)gy_decimal_power(drop);
     if (high >= unit) {
         return false;
     }
@@ -135,16 +135,15 @@ bool gy_expr_decimal_multiply(gy_int128 a, gy_int128 b, int drop, gy_int128 *out
     return give(quotient, (a < 0) != (b < 0), out);
 }
 
-bool gy_expr_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out)
+bool gy_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out)
 {
     GY_ASSERT(b != 0 && shift >= 0);
-    const word128 by = size_of(b),
-                  limit = (word128)gy_expr_decimal_power(GY_DECIMAL_DIGITS_MAX);
+    const word128 by = size_of(b), limit = (word128)gy_decimal_power(GY_DECIMAL_DIGITS_MAX);
     word128 quotient = size_of(a) / by, rest = size_of(a) % by;
     while (shift > 0) { /* as many digits at once as have room */
-        int step = GY_MIN(shift, GY_DECIMAL_DIGITS_MAX - gy_expr_decimal_digits((gy_int128)by));
+        int step = GY_MIN(shift, GY_DECIMAL_DIGITS_MAX - gy_decimal_digits((gy_int128)by));
         step = GY_MAX(step, 1);
-        const word128 unit = (word128)gy_expr_decimal_power(step);
+        const word128 unit = (word128)gy_decimal_power(step);
         word128 high = 0, low = 0, digits = 0, over = 0;
         if (quotient > limit / unit) {
             return false;
@@ -166,7 +165,7 @@ bool gy_expr_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out)
 
 /* ---- as doubles and texts ---- */
 
-size_t gy_expr_decimal_write(gy_int128 value, int scale, char out[GY_FRAME_VALUE_BYTES])
+size_t gy_decimal_write(gy_int128 value, int scale, char out[GY_FRAME_VALUE_BYTES])
 {
     const gy_field field = {.name = "",
                             .kind = GY_FIELD_DECIMAL,
@@ -176,7 +175,7 @@ size_t gy_expr_decimal_write(gy_int128 value, int scale, char out[GY_FRAME_VALUE
     return gy_frame_write(&column, 0, out);
 }
 
-double gy_expr_decimal_to_double(gy_int128 value, int scale)
+double gy_decimal_to_double(gy_int128 value, int scale)
 {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -186,14 +185,14 @@ double gy_expr_decimal_to_double(gy_int128 value, int scale)
     }
     char digits[GY_FRAME_VALUE_BYTES];
     double real = 0;
-    const size_t size = gy_expr_decimal_write(value, scale, digits);
+    const size_t size = gy_decimal_write(value, scale, digits);
     const bool is_number =
         gy_frame_read_double((gy_text_view){digits, size}, GY_READING_CAST, &real);
     GY_ASSERT(is_number);
     return real;
 }
 
-bool gy_expr_decimal_of_double(double real, int scale, gy_int128 *out)
+bool gy_decimal_of_double(double real, int scale, gy_int128 *out)
 {
     char digits[GY_FRAME_VALUE_BYTES];
     bool is_number = false;
@@ -204,7 +203,7 @@ bool gy_expr_decimal_of_double(double real, int scale, gy_int128 *out)
     for (size_t i = 0; i < size; i++) { /* what another locale takes for a point */
         digits[i] = strchr("0123456789+-e", digits[i]) != NULL ? digits[i] : '.';
     }
-    return gy_expr_decimal_read((gy_text_view){digits, size}, &scale, out, &is_number);
+    return gy_decimal_read((gy_text_view){digits, size}, &scale, out, &is_number);
 }
 
 /* Digits at the front of a text. */
@@ -266,7 +265,7 @@ static int digit_of(const number *found, size_t at)
            '0';
 }
 
-bool gy_expr_decimal_read(gy_text_view text, int *scale, gy_int128 *out, bool *is_number)
+bool gy_decimal_read(gy_text_view text, int *scale, gy_int128 *out, bool *is_number)
 {
     number found;
     *is_number = scan(text, &found);
@@ -289,7 +288,7 @@ bool gy_expr_decimal_read(gy_text_view text, int *scale, gy_int128 *out, bool *i
             break; /* however many zeros follow */
         }
         sum = sum * 10 + (word128)(unsigned)digit;
-        if (sum >= (word128)gy_expr_decimal_power(GY_DECIMAL_DIGITS_MAX)) {
+        if (sum >= (word128)gy_decimal_power(GY_DECIMAL_DIGITS_MAX)) {
             return false;
         }
     }

@@ -1,5 +1,5 @@
 /* Intervals from and to texts, as PostgreSQL writes and reads them. */
-#include "query/expr/expr_priv.h"
+#include "query/values/values.h"
 
 #include <math.h>
 #include <string.h>

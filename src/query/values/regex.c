@@ -1,0 +1,102 @@
+/* Regular expressions, by PCRE2, which is opened at the first one. */
+#include "query/values/values.h"
+
+#include "base/lazy.h"
+#include "query/values/regex_priv.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+enum { SHOWN = 100 /* bytes of a pattern in a message */ };
+
+struct gy_regex {
+    pcre2_code_8 *code;
+    pcre2_match_data_8 *found;
+    size_t size;
+    char text[];
+};
+
+/* The pattern in messages; as many of its bytes as are shown. */
+static int shown(const gy_regex *regex)
+{
+    return (int)GY_MIN(regex->size, (size_t)SHOWN);
+}
+
+static gy_status compile(gy_regex *to, bool ignores_case)
+{
+    int error = 0;
+    size_t place = 0;
+    to->code = pcre2_compile_8((const uint8_t *)to->text, to->size,
+                               PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_DOTALL |
+                                   PCRE2_DOLLAR_ENDONLY | (ignores_case ? PCRE2_CASELESS : 0),
+                               &error, &place, NULL);
+    if (to->code == NULL) {
+        uint8_t why[200] = "";
+        (void)pcre2_get_error_message_8(error, why, sizeof(why));
+        return gy_fail(GY_ARG, "invalid regular expression '%.*s': %s at byte %zu", shown(to),
+                       to->text, (char *)why, place);
+    }
+    (void)pcre2_jit_compile_8(to->code, PCRE2_JIT_COMPLETE); /* it works without */
+    to->found = pcre2_match_data_create_from_pattern_8(to->code, NULL);
+    return to->found != NULL ? GY_OK : gy_fail(GY_NOMEM, "no memory for a regular expression");
+}
+
+gy_status gy_regex_new(gy_text_view pattern, bool ignores_case, gy_regex **out)
+{
+    if (dlopen(GY_LATE_PCRE, RTLD_NOW | RTLD_LOCAL) == NULL) { /* it stays */
+        return gy_fail(GY_UNSUPPORTED, "regular expressions need PCRE2: %s", dlerror());
+    }
+    gy_regex *made = gy_alloc_zero("query.regex", 1, sizeof(*made) + pattern.size_bytes + 1);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->size = pattern.size_bytes;
+    if (made->size > 0) {
+        memcpy(made->text, pattern.data, made->size);
+    }
+    const gy_status status = compile(made, ignores_case);
+    if (status < 0) {
+        gy_regex_free(made);
+        return status;
+    }
+    *out = made;
+    return GY_OK;
+}
+
+void gy_regex_free(gy_regex *regex)
+{
+    if (regex == NULL) {
+        return;
+    }
+    if (regex->found != NULL) {
+        pcre2_match_data_free_8(regex->found);
+    }
+    if (regex->code != NULL) {
+        pcre2_code_free_8(regex->code);
+    }
+    gy_free(regex);
+}
+
+gy_status gy_regex_match(gy_regex *regex, gy_text_view text, bool *is_found, gy_text_view *part)
+{
+    const char *data = text.size_bytes > 0 ? text.data : "";
+    const int count = pcre2_match_8(regex->code, (const uint8_t *)data, text.size_bytes, 0,
+                                    PCRE2_NO_UTF_CHECK, regex->found, NULL);
+    *is_found = count > 0;
+    if (count == PCRE2_ERROR_NOMATCH) {
+        return GY_OK;
+    }
+    if (count < 0) {
+        uint8_t why[200] = "";
+        (void)pcre2_get_error_message_8(count, why, sizeof(why));
+        return gy_fail(GY_LIMIT, "regular expression '%.*s' over a text of %zu bytes: %s",
+                       shown(regex), regex->text, text.size_bytes, (char *)why);
+    }
+    const size_t *ends = pcre2_get_ovector_pointer_8(regex->found);
+    const bool has_brackets = pcre2_get_ovector_count_8(regex->found) > 1;
+    const bool is_empty = has_brackets && (count < 2 || ends[2] == SIZE_MAX);
+    const size_t *at = has_brackets ? ends + 2 : ends;
+    *part =
+        is_empty ? (gy_text_view){.data = NULL} : (gy_text_view){data + at[0], at[1] - at[0]};
+    return GY_OK;
+}
