@@ -2,30 +2,9 @@
  * no byte; what fails is an error that leaves no file. */
 #include "query/rows/random_test.h"
 
-#include "base/disk.h"
-#include "store/files_test.h"
+#include "query/rows/disk_test.h"
 
 #include "gy_test.h"
-
-#include <errno.h>
-
-static char folder[TEST_PATH_BYTES];
-
-static int begin(void **state)
-{
-    (void)state;
-    test_folder(folder);
-    test_live = gy_alloc_live();
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    const int left = test_entry_count(folder);
-    rmdir(folder);
-    return gy_alloc_live() == test_live && left == 0 ? 0 : -1;
-}
 
 /* k int, t text; i, d, m, b: int64, double, decimal, bool; s text, w filter */
 #define COLUMNS                                                                                \
@@ -305,7 +284,8 @@ static void check(gy_random *random, const test_shape *shape, const int *keys, i
     gy_frame *frame = test_frame(random, schema, shape), *whole = NULL, *spilled = NULL;
     gy_frame *plain = NULL, *phased = NULL;
     gy_rows_counts done = {.rows_in = 0};
-    const gy_rows_limits tiny = {.memory_bytes = 1, .spill_folder = folder, .counts = &done};
+    const gy_rows_limits tiny = {
+        .memory_bytes = 1, .spill_folder = test_files, .counts = &done};
     gy_rows_aggregate_options options = {.keys = keys,
                                          .key_count = key_count,
                                          .aggregates = all_kinds,
@@ -433,19 +413,6 @@ GY_TEST(what_does_not_fit_is_refused)
 
 /* ---- failures ---- */
 
-static struct {
-    int writes, fails_at; /* the write that fails */
-} disk_state;
-
-static int64_t failing_write(gy_env *env, int file, const void *data, size_t size_bytes,
-                             uint64_t offset)
-{
-    if (++disk_state.writes == disk_state.fails_at) {
-        return -ENOSPC;
-    }
-    return gy_disk_real.write_at(env, file, data, size_bytes, offset);
-}
-
 GY_TEST(failed_memory_and_full_disks_are_errors)
 {
     gy_random random = {gy_test_seed(), 5};
@@ -454,17 +421,13 @@ GY_TEST(failed_memory_and_full_disks_are_errors)
     assert_ok(gy_schema_parse(COLUMNS, &schema));
     const test_shape shape = {.rows = 3000, .distinct = 60, .null_percent = 5};
     gy_frame *frame = test_frame(&random, schema, &shape);
-    gy_disk_ops disk = gy_disk_real;
-    disk.write_at = failing_write;
-    gy_env_ops ops = *gy_env_real()->ops;
-    ops.disk = &disk;
-    gy_env env = {.ops = &ops};
+    gy_env env;
     const gy_rows_aggregate_options options = {
         .keys = keys,
         .key_count = 3,
         .aggregates = all_kinds,
         .aggregate_count = KINDS,
-        .limits = {.memory_bytes = 1, .spill_folder = folder, .env = &env}};
+        .limits = {.memory_bytes = 1, .spill_folder = test_files, .env = test_disk_env(&env)}};
     bool is_done = false;
     for (int64_t n = 1; !is_done; n += 1 + n / 8) {
         gy_frame *all = NULL;
@@ -482,20 +445,19 @@ GY_TEST(failed_memory_and_full_disks_are_errors)
         assert_true(status == GY_OK || status == GY_NOMEM);
         is_done = status == GY_OK;
     }
-    int writes = 0;
-    for (int at = 1; at == 1 || at <= writes; at += 1 + writes / 20) {
+    for (int at = 0; at == 0 || at <= test_disk_calls.count; at += 1 + at / 3) {
         gy_frame *all = NULL;
         gy_random same = {7, 7};
-        disk_state.writes = 0;
-        disk_state.fails_at = at == 1 ? 0 : at - 1;
-        assert_status(aggregate(&same, frame, 1000, &options, &all), at == 1 ? GY_OK : GY_IO);
-        writes = at == 1 ? disk_state.writes : writes;
+        test_disk_calls.now = 0;
+        test_disk_calls.fails_at = at;
+        assert_status(aggregate(&same, frame, 1000, &options, &all), at == 0 ? GY_OK : GY_IO);
+        test_disk_calls.count = at == 0 ? test_disk_calls.now : test_disk_calls.count;
         gy_frame_drop(all);
-        assert_int_equal(test_entry_count(folder), 0);
+        assert_int_equal(test_entry_count(test_files), 0);
     }
-    assert_true(writes > 10);
+    assert_true(test_disk_calls.count > 10);
     gy_frame_drop(frame);
     gy_schema_drop(schema);
 }
 
-GY_TEST_MAIN(begin, end)
+GY_TEST_MAIN(test_disk_begin, test_disk_end)

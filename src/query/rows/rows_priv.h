@@ -331,4 +331,22 @@ void gy_rows_run_free(gy_rows_run *run);
 GY_MUST_CHECK gy_status gy_rows_run_source(gy_rows_spill *spill, gy_schema *schema,
                                            const gy_rows_run *run, gy_frame_source *out);
 
+/* ---- runs that are merged (merge.c) ---- */
+
+/** Runs in order, of one file. Zero at first. */
+typedef struct gy_rows_runs {
+    gy_rows_spill *spill;
+    gy_rows_run *runs; /* (count) */
+    size_t count, capacity;
+} gy_rows_runs;
+
+void gy_rows_runs_free(gy_rows_runs *runs);
+/** Begin another run. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_runs_add(gy_rows_runs *runs, const gy_rows_limits *limits);
+/** Merge all runs (at least one), through other files where there are too many for the memory;
+ * of equal rows those of the first runs come first. Takes what is in `runs` on success. */
+GY_MUST_CHECK gy_status gy_rows_runs_merge(gy_rows_runs *runs, gy_schema *schema,
+                                           const gy_rows_sort_options *options,
+                                           gy_frame_source *out);
+
 #endif
