@@ -295,6 +295,54 @@ GY_TEST(own_meanings_are_kept)
     assert_int_equal(wrong_values(own, GY_COUNT(own)), 0);
 }
 
+/* ---- the examples of the room's page: `expression` is `value` ---- */
+
+static const char *next_example(const char *at, char *sql, char *value, size_t size)
+{
+    static const char between[] = "` is `";
+    for (const char *is = strstr(at, between); is != NULL; is = strstr(is + 1, between)) {
+        const char *begin = is, *end = strchr(is + sizeof(between) - 1, '`');
+        while (begin > at && begin[-1] != '`') {
+            begin--;
+        }
+        assert_non_null(end);
+        snprintf(sql, size, "%.*s", (int)(is - begin), begin);
+        is += sizeof(between) - 1;
+        snprintf(value, size, "%.*s", (int)(end - is), is);
+        return end + 1;
+    }
+    return NULL;
+}
+
+GY_TEST(examples_of_the_page_are_true)
+{
+    static char page[1 << 16];
+    char sql[256], value[256], made[256];
+    gy_frame *frame = rows_of(1), *out = NULL;
+    int examples = 0;
+    FILE *file = fopen(GYRE_QUERY_PAGE, "r");
+    assert_non_null(file);
+    page[fread(page, 1, sizeof(page) - 1, file)] = '\0';
+    fclose(file);
+    for (const char *at = page; (at = next_example(at, sql, value, sizeof(sql))) != NULL;) {
+        reading one;
+        gy_status status = bind(&one, sql, frame);
+        status = status == GY_OK ? evaluate(&one, frame, &out) : status;
+        if (status < 0) {
+            fail_msg("%s: %s", sql, gy_error_text());
+        }
+        write_value(out, 0, made, sizeof(made));
+        if (strcmp(made, value) != 0) {
+            fail_msg("%s is %s, the page says %s", sql, made, value);
+        }
+        gy_frame_drop(out);
+        fini(&one);
+        examples++;
+    }
+    assert_true(examples > 100);
+    gy_frame_drop(frame);
+}
+
 /* ---- whole frames ---- */
 
 /* A plain column shares its buffers, a computed one stands beside it. */
