@@ -37,7 +37,7 @@ best <- function(f, g, n) { # a minimum to all digits: BFGS, then Newton by diff
     b
 }
 
-cat("/* Made by library_reference.R: GY_X(what sets x, tolerance, x by rows). */\n")
+cat("/* Made by library_reference.R: GY_X(what sets x, tolerance, x by rows), GY_SAID(what prints, its\n * values). */\n")
 for (icpt in 0:2) {
     for (f in c("lm", "lmDS", "lmCG")) {
         row(sprintf("x = %s(X=X, y=y, icpt=%d, reg=0.5, verbose=FALSE)", f, icpt),
@@ -74,7 +74,39 @@ row("x = glm(X=X, Y=2 * yb - 1, yneg=-1, dfam=2, icpt=2, tol=1e-12, verbose=FALS
     cbind(c(raw, coef(fit)[1] - sum(raw * attr(Z, "scaled:center"))), c(coef(fit)[-1], coef(fit)[1])))
 fit <- glm(yb ~ X, family = binomial("probit"), control = tight)
 row("x = glmPredict(X=X, B=glm(X=X, Y=yb, dfam=2, link=3, icpt=1, tol=1e-12, verbose=FALSE), dfam=2, link=3, verbose=FALSE)",
-    "1e-6", fitted(fit))
+    "1e-6", cbind(fitted(fit), 1 - fitted(fit)))
+said <- function(text, z, pearson, deviance, df, Y, E, V, counts, k, disp) {
+    for (by in c(1, disp)) {
+        P <- function(x) pchisq(x, df, lower.tail = FALSE)
+        lines <- c(z / sqrt(by), 2 * pnorm(-abs(z / sqrt(by))), pearson / by, pearson / by / df, P(pearson / by),
+                   deviance / by, deviance / by / df, P(deviance / by))
+        text <- c(text, format(lines, digits = 12, trim = TRUE))
+    }
+    for (j in seq_len(ncol(Y))) {
+        n <- sum(counts)
+        R <- Y[, j] - E[, j]
+        total <- sum((Y[, j] - counts * sum(Y[, j]) / n)^2)
+        centred <- sum((R - counts * sum(R) / n)^2)
+        text <- c(text, format(c(
+            sum(Y[, j]) / n, sqrt(total / (n - 1)), sum(R) / n, sqrt(centred / (n - k)), sqrt(disp * sum(V[, j]) / n),
+            1 - sum(R^2) / total, 1 - sum(R^2) / (n - k) / total * (n - 1),
+            1 - centred / total, 1 - centred / (n - k) / total * (n - 1)), digits = 12, trim = TRUE))
+    }
+    cat('GY_SAID("', text[1], '", "', paste(text[-1], collapse = " "), '")\n', sep = "")
+}
+B <- c(0.5, -1, 0.7, 0.2) # not the best ones: residuals have a mean
+eta <- c(cbind(X, 1) %*% B)
+E <- exp(eta)
+unit <- poisson()$dev.resids(c(yc), E, 1)
+said("M = glmPredict(X=X, B=B, ytest=yc, dfam=1, vpow=1, disp=1.5)", NaN, sum((yc - E)^2 / E), sum(unit), 36,
+     cbind(yc), cbind(E), cbind(E), rep(1, 40), 4, 1.5)
+n <- c(yc) + 5
+P <- cbind(plogis(eta), 1 - plogis(eta))
+laws <- sapply(1:40, function(i) { k <- 0:n[i]; l <- k * log(P[i, 1]) + (n[i] - k) * log(P[i, 2])
+                                   q <- dbinom(k, n[i], P[i, 1]); c(sum(q * l), sum(q * l^2) - sum(q * l)^2) })
+z <- (sum(pairs * log(P)) - sum(laws[1, ])) / sqrt(sum(laws[2, ]))
+said("M = glmPredict(X=X, B=B, ytest=cbind(yc, matrix(5, 40, 1)), dfam=2, disp=2)", z, sum((pairs - n * P)^2 / (n * P)),
+     sum(binomial()$dev.resids(c(yc) / n, P[, 1], n)), 36, pairs, n * P, n * P * (1 - P), n, 4, 2)
 
 K <- max(cl); N <- length(cl); Y <- outer(cl, 1:(K - 1), "==") * 1
 logistic <- function(Z, reg) {

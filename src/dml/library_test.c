@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct {
     const char *text;
@@ -15,8 +16,21 @@ static const struct {
     const char *wanted;
 } cases[] = {
 #define GY_X(text, tolerance, wanted) {text, tolerance, wanted},
+#define GY_SAID(text, wanted)
 #include "dml/library_test.def"
 #undef GY_X
+#undef GY_SAID
+};
+
+/* What is printed: the numbers behind the last commas of its lines. */
+static const struct {
+    const char *text, *wanted;
+} said[] = {
+#define GY_X(text, tolerance, wanted)
+#define GY_SAID(text, wanted) {text, wanted},
+#include "dml/library_test.def"
+#undef GY_X
+#undef GY_SAID
 };
 
 /* The data of library_reference.R. */
@@ -26,6 +40,7 @@ static const char data[] =
     "yb = X %*% w + 1.5 * e > 0; yc = round(exp(X %*% w / 2 + 1 + e / 3))\n"
     "yg = exp(X %*% w / 2) * (1.3 + e)\n"
     "cl = 1 + (X[, 1] + 0.8 * e > 0.3) + (X[, 2] + 0.8 * cos(2.3 * s) > 0.4)\n"
+    "B = matrix(\"0.5 -1 0.7 0.2\", 4, 1)\n"
     "G = 10 * cbind(cos(s %% 3 * 2), sin(s %% 3 * 2)) + X[, 1:2]\n";
 
 static void drop_print(void *arg, const char *text, size_t size_bytes)
@@ -35,14 +50,20 @@ static void drop_print(void *arg, const char *text, size_t size_bytes)
     (void)size_bytes;
 }
 
-/* Run the data and a text; fails with the script's report. */
-static gy_script *run(const char *text)
+static void take_print(void *arg, const char *text, size_t size_bytes)
+{
+    gy_text_add_bytes(arg, text, size_bytes);
+}
+
+/* Run the data and a text; fails with the script's report. `printed` takes what it prints. */
+static gy_script *run_and_take(const char *text, gy_text *printed)
 {
     gy_script *script = NULL;
     gy_text whole = {.data = NULL};
     gy_text_add(&whole, "%s%s", data, text);
     gy_script_options options =
-        GY_OPTIONS(gy_script_options, .text = gy_text_get(&whole), .print = drop_print);
+        GY_OPTIONS(gy_script_options, .text = gy_text_get(&whole),
+                   .print = printed != NULL ? take_print : drop_print, .print_arg = printed);
     gy_status status = gy_script_new(&options, &script);
     status = status == GY_OK ? gy_script_run(script) : status;
     if (status != GY_OK) {
@@ -50,6 +71,11 @@ static gy_script *run(const char *text)
     }
     gy_text_free(&whole);
     return script;
+}
+
+static gy_script *run(const char *text)
+{
+    return run_and_take(text, NULL);
 }
 
 /* How far x is from the numbers of a text; Inf where they are more or fewer. */
@@ -87,6 +113,38 @@ static void test_references(void **state)
         gy_script_free(script);
     }
     assert_int_equal(wrong, 0);
+}
+
+static bool is_near(double value, double wanted)
+{
+    return (isnan(value) && isnan(wanted)) || fabs(value - wanted) <= 1e-9 * (1 + fabs(wanted));
+}
+
+static void test_statistics(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GY_COUNT(said); i++) {
+        gy_text printed = {.data = NULL};
+        const char *wanted = said[i].wanted, *line = NULL;
+        gy_script_free(run_and_take(said[i].text, &printed));
+        for (line = printed.data; line != NULL && *line != '\0';) {
+            const char *end = strchr(line, '\n');
+            const char *comma = memrchr(line, ',', (size_t)(end - line));
+            char *next = NULL;
+            if (strncmp(line, "glmPredict:", 11) != 0) {
+                const double value = strtod(wanted, &next);
+                assert_true(next != wanted && comma != NULL);
+                if (!is_near(strtod(comma + 1, NULL), value)) {
+                    fail_msg("%s: %.*s, expected %g", said[i].text, (int)(end - line), line,
+                             value);
+                }
+                wanted = next;
+            }
+            line = end + 1;
+        }
+        assert_string_equal(wanted, "");
+        gy_text_free(&printed);
+    }
 }
 
 /* Scripts that assert what holds by definition. */
@@ -203,6 +261,8 @@ static const struct {
     {"x = toOneHot(cl, 2)", "classes 1.0 to 3.0 are not within 1:2"},
     {"[a, b] = confusionMatrix(cl, X)", "expected two columns of one length"},
     {"x = lmPredict(X=X, B=y)", "X has 3 columns, B has 40 rows"},
+    {"x = glmPredict(X=X, B=B, ytest=cbind(y, y, y), dfam=2)", "3 columns, expected 1 or 2"},
+    {"x = glmPredict(X=X, B=B, ytest=s[1:3, ])", "X has 40 rows, ytest has 3"},
     {"x = glm(X=X, Y=y, dfam=3)", "dfam is 3"},
     {"x = glm(X=X, Y=y, dfam=1, link=2)", "link 2 does not go with dfam 1"},
     {"x = glm(X=X, Y=-yc, dfam=1, vpow=1)", "expected no negative values"},
@@ -238,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_references),
+        cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_properties),
         cmocka_unit_test(test_refusals),
     };
