@@ -353,32 +353,55 @@ gy_status gy_dml_run_inter_quantile(gy_dml_call *call)
     return gy_dml_give(call, out);
 }
 
-/* Different cells as a column, or different rows, ascending. */
-static gy_status unique(const gy_dml_matrix *x, bool is_rows, gy_dml_matrix **out)
+static int compare_ascending(const void *a, const void *b)
 {
-    const int64_t one = is_rows ? x->columns : 1;
-    const gy_dml_matrix view = {
-        .rows = is_rows ? x->rows : gy_dml_matrix_count(x), .columns = one, .data = x->data};
-    keys by = {.x = &view};
-    int64_t *rows = NULL, left = 0;
-    for (by.count = 0; by.count < (int)GY_COUNT(by.columns) && by.count < one; by.count++) {
-        by.columns[by.count] = by.count;
-    }
-    if (one > (int64_t)GY_COUNT(by.columns)) {
-        return gy_fail(GY_LIMIT, "unique: rows of %lld columns: at most %zu", (long long)one,
-                       GY_COUNT(by.columns));
-    }
-    GY_TRY(sorted_rows(&by, &rows));
-    for (int64_t i = 0; i < view.rows; i++) {
-        if (i == 0 || compare_rows(&by, rows[i - 1], rows[i]) != 0) {
-            rows[left++] = rows[i];
+    return compare_cells(*(const double *)a, *(const double *)b, false);
+}
+
+/* Leave each row's different cells, ascending, at its begin; how many there are at most. */
+static int64_t keep_different(gy_dml_matrix *x)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < x->rows; i++) {
+        double *row = x->data + i * x->columns;
+        int64_t left = 0;
+        if (x->columns > 0) {
+            qsort(row, (size_t)x->columns, sizeof(*row), compare_ascending);
         }
+        for (int64_t j = 0; j < x->columns; j++) {
+            if (j == 0 || compare_cells(row[left - 1], row[j], false) != 0) {
+                row[left++] = row[j];
+            }
+        }
+        memset(row + left, 0, (size_t)(x->columns - left) * sizeof(*row));
+        most = GY_MAX(most, left);
     }
-    const gy_status status = gy_dml_matrix_new(left, one, out);
-    for (int64_t i = 0; i < left && status == GY_OK; i++) {
-        memcpy((*out)->data + i * one, view.data + rows[i] * one, (size_t)one * sizeof(double));
+    return most;
+}
+
+/* The different cells of each row, zeros behind them. */
+static gy_status unique_of_rows(const gy_dml_matrix *x, gy_dml_matrix **out)
+{
+    gy_dml_matrix *sorted = NULL;
+    GY_TRY(gy_dml_matrix_copy(x, &sorted));
+    const int64_t columns = keep_different(sorted);
+    const gy_status status = gy_dml_matrix_new(x->rows, columns, out);
+    for (int64_t i = 0; i < x->rows && columns > 0 && status == GY_OK; i++) {
+        memcpy((*out)->data + i * columns, sorted->data + i * x->columns,
+               (size_t)columns * sizeof(double));
     }
-    gy_free(rows);
+    gy_dml_matrix_drop(sorted);
+    return status;
+}
+
+/* Of all cells as one row, turned. */
+static gy_status unique_of_all(const gy_dml_matrix *x, gy_dml_matrix **out)
+{
+    const gy_dml_matrix row = {.rows = 1, .columns = gy_dml_matrix_count(x), .data = x->data};
+    gy_dml_matrix *different = NULL;
+    GY_TRY(unique_of_rows(&row, &different));
+    const gy_status status = gy_dml_transpose(different, out);
+    gy_dml_matrix_drop(different);
     return status;
 }
 
@@ -395,12 +418,12 @@ gy_status gy_dml_run_unique(gy_dml_call *call)
     if (strcmp(over, "c") == 0) {
         gy_dml_matrix *rows = NULL;
         status = gy_dml_transpose(x, &turned);
-        status = status == GY_OK ? unique(turned, true, &rows) : status;
+        status = status == GY_OK ? unique_of_rows(turned, &rows) : status;
         status = status == GY_OK ? gy_dml_transpose(rows, &out) : status;
         gy_dml_matrix_drop(rows);
         gy_dml_matrix_drop(turned);
     } else {
-        status = unique(x, strcmp(over, "r") == 0, &out);
+        status = strcmp(over, "r") == 0 ? unique_of_rows(x, &out) : unique_of_all(x, &out);
     }
     gy_dml_matrix_drop(x);
     GY_TRY(status);

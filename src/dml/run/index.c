@@ -148,16 +148,20 @@ static gy_status list_set(gy_dml_value *to, const gy_dml_value bounds[4],
         return gy_dml_list_add(list, *value, NULL);
     }
     GY_TRY(items_of(list, bounds, range));
-    const bool is_many = range[1] - range[0] > 1;
-    if (is_many &&
-        (value->kind != GY_DML_IS_LIST || (int64_t)value->list->count != range[1] - range[0])) {
-        return gy_fail(GY_SHAPE, "%lld items of a list take a list of as many",
-                       (long long)(range[1] - range[0]));
+    const bool is_list = value->kind == GY_DML_IS_LIST;
+    if (is_list ? (int64_t)value->list->count != range[1] - range[0]
+                : range[1] - range[0] > 1) {
+        return gy_fail(GY_SHAPE, "%lld items of a list take a list of as many, found %zu",
+                       (long long)(range[1] - range[0]), is_list ? value->list->count : 1u);
     }
-    for (int64_t i = range[0]; i < range[1]; i++) {
-        const gy_dml_value item = gy_dml_hold(is_many ? value->list->items[next++] : *value);
+    for (int64_t i = range[0]; i < range[1]; i++, next++) {
+        const gy_dml_value item = gy_dml_hold(is_list ? value->list->items[next] : *value);
         gy_dml_drop(&list->items[i]);
         list->items[i] = item;
+        if (is_list && list->names != NULL && value->list->names != NULL &&
+            value->list->names[next] != NULL) {
+            gy_dml_list_rename(list, (size_t)i, value->list->names[next]);
+        }
     }
     return GY_OK;
 }

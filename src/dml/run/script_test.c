@@ -117,6 +117,10 @@ static const script_case functions[] = {
     {"f = function(double x) return (double a, double b) { a = x; b = -x }\n"
      "l = evalList(\"f\", list(4)); print(length(l)); print(as.scalar(l[\"b\"]))",
      "2\n-4.0\n"},
+    /* a list into a range takes its items' places, and names where both have them */
+    {"l = list(a=1, b=2, c=3); l[1] = list(f=5); l[\"f\"] = 6; l[2:3] = list(7, 8)\n"
+     "print(length(l)); print(as.scalar(l[\"f\"])); print(as.scalar(l[\"c\"]))",
+     "3\n6\n8\n"},
 };
 
 /* Both sides of & and | are computed, as in SystemDS and in R: no operator decides what runs.

@@ -175,6 +175,17 @@ gy_status gy_dml_list_add(gy_dml_list *list, gy_dml_value value, const char *nam
     return GY_OK;
 }
 
+void gy_dml_list_rename(gy_dml_list *list, size_t item, gy_dml_text *name)
+{
+    GY_ASSERT(list->names != NULL && item < list->count);
+    gy_dml_value before = {.kind = GY_DML_IS_TEXT, .text = list->names[item]};
+    const gy_dml_value now = {.kind = GY_DML_IS_TEXT, .text = name};
+    list->names[item] = gy_dml_hold(now).text;
+    if (before.text != NULL) {
+        gy_dml_drop(&before);
+    }
+}
+
 gy_status gy_dml_list_copy(const gy_dml_list *from, gy_dml_list **list)
 {
     gy_dml_list *made = NULL;

@@ -141,6 +141,8 @@ GY_MUST_CHECK gy_status gy_dml_list_new(gy_dml_list **list);
 GY_MUST_CHECK gy_status gy_dml_list_add(gy_dml_list *list, gy_dml_value value,
                                         const char *name);
 GY_MUST_CHECK gy_status gy_dml_list_copy(const gy_dml_list *from, gy_dml_list **list);
+/** Give an item of a list with names another one; takes a hold of its own. */
+void gy_dml_list_rename(gy_dml_list *list, size_t item, gy_dml_text *name);
 /** -1: no such name. */
 int64_t gy_dml_list_find(const gy_dml_list *list, const char *name);
 
