@@ -8,6 +8,7 @@
 #include "dml/files/files_priv.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 20 };
@@ -111,9 +112,12 @@ static void count_chunk(void *arg, int64_t i)
     for (const char *at = k->begin; at < k->end;) {
         const char *end = record_end(c, at, k->end);
         k->rows += !is_blank(at, end);
+        k->lines += end < k->end && !c->has_quotes;
         at = end + (end < k->end);
     }
-    k->lines = count_line_ends(k->begin, k->end);
+    if (c->has_quotes) { /* a record may have several */
+        k->lines = count_line_ends(k->begin, k->end);
+    }
 }
 
 static gy_status cut_chunks(csv *c, const char *at, const char *end)
@@ -279,13 +283,44 @@ static gy_status take_record(const csv *c, const char *at, const char *end, int6
     return GY_OK;
 }
 
+/* A record of plain numbers into a row, in one pass over its bytes; where its line ends. NULL:
+ * it has something else. */
+static const char *take_numbers(const csv *c, const char *at, const char *end, double *row)
+{
+    const char separator = c->meta->separator[0];
+    for (int64_t j = 0; j < c->columns; j++) {
+        if (!gy_dml_take_real(&at, end, &row[j])) {
+            return NULL;
+        }
+        if (j < c->columns - 1) {
+            if (at == end || *at != separator) {
+                return NULL;
+            }
+            at++;
+        }
+    }
+    at += at < end && *at == '\r';
+    return at == end || *at == '\n' ? at : NULL;
+}
+
 static void parse_chunk(void *arg, int64_t i)
 {
     const csv *c = arg;
     chunk *k = &c->chunks[i];
     int64_t row = k->rows, line = k->lines;
+    const bool is_plain = c->matrix != NULL && !c->has_quotes && c->separator_size == 1 &&
+                          c->columns > 0 && c->meta->na_count == 0 &&
+                          strchr("0123456789.eE+-\r\n", c->meta->separator[0]) == NULL;
     for (const char *at = k->begin; at < k->end && k->status == GY_OK;) {
-        const char *end = record_end(c, at, k->end);
+        const char *end =
+            is_plain ? take_numbers(c, at, k->end, &c->matrix->data[row * c->columns]) : NULL;
+        if (end != NULL) {
+            row++;
+            line++;
+            at = end + (end < k->end);
+            continue;
+        }
+        end = record_end(c, at, k->end);
         if (!is_blank(at, end)) {
             k->status = take_record(c, at, end, line, row++);
         }
@@ -390,12 +425,36 @@ static gy_status parse(csv *c, gy_dml_bytes bytes)
     return first_failure(c);
 }
 
+typedef struct quote_search {
+    gy_dml_bytes bytes;
+    atomic_bool has_some;
+} quote_search;
+
+static void look_for_quotes(void *arg, int64_t i)
+{
+    quote_search *s = arg;
+    const size_t begin = (size_t)i * CHUNK_BYTES;
+    /* relaxed: it is read after the threads are joined, before that as a hint */
+    if (!atomic_load_explicit(&s->has_some, memory_order_relaxed) &&
+        memchr(s->bytes.data + begin, '"',
+               GY_MIN(s->bytes.size - begin, (size_t)CHUNK_BYTES)) != NULL) {
+        atomic_store_explicit(&s->has_some, true, memory_order_relaxed);
+    }
+}
+
+static bool has_quotes(gy_dml_bytes bytes)
+{
+    quote_search s = {.bytes = bytes};
+    gy_dml_each((int64_t)((bytes.size + CHUNK_BYTES - 1) / CHUNK_BYTES), look_for_quotes, &s);
+    return atomic_load_explicit(&s.has_some, memory_order_relaxed);
+}
+
 gy_status gy_dml_csv_parse(gy_dml_bytes bytes, const gy_dml_meta *meta, gy_dml_value *value)
 {
     csv c = {.path = bytes.path,
              .meta = meta,
              .separator_size = strlen(meta->separator),
-             .has_quotes = bytes.size > 0 && memchr(bytes.data, '"', bytes.size) != NULL};
+             .has_quotes = has_quotes(bytes)};
     const gy_status status = parse(&c, bytes);
     gy_free(c.chunks);
     if (status != GY_OK) {

@@ -265,20 +265,31 @@ static gy_status read_parts(const char *path, const gy_dml_meta *meta, gy_dml_va
     return status;
 }
 
+/* All bytes of a file or of its parts, and NUL. */
+static gy_status collect(const char *path, const gy_dml_meta *meta, bool is_folder, buffer *all)
+{
+    struct stat about;
+    if (is_folder) {
+        GY_TRY(take_bytes(all, "", 0));
+        return gy_store_list(path, take_part, all);
+    }
+    if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) {
+        const gy_status status =
+            gy_dml_read_large(path, is_expanded(path, meta), &all->data, &all->size);
+        if (status != GY_AGAIN) {
+            return status;
+        }
+        GY_TRY(GY_GROW("dml.file", all->data, all->capacity, (size_t)about.st_size + 1));
+    }
+    GY_TRY(take_bytes(all, "", 0));
+    return gy_store_read(path, is_expanded(path, meta), take_bytes, all);
+}
+
 static gy_status read_bytes(const char *path, const gy_dml_meta *meta, bool is_folder,
                             gy_dml_value *value)
 {
     buffer all = {.data = NULL};
-    struct stat about;
-    gy_status status = GY_OK;
-    if (!is_folder && stat(path, &about) == 0 && about.st_size > 0) { /* not by doubling */
-        status = GY_GROW("dml.file", all.data, all.capacity, (size_t)about.st_size + 1);
-    }
-    status = status == GY_OK ? take_bytes(&all, "", 0) : status;
-    if (status == GY_OK) {
-        status = is_folder ? gy_store_list(path, take_part, &all)
-                           : gy_store_read(path, is_expanded(path, meta), take_bytes, &all);
-    }
+    gy_status status = collect(path, meta, is_folder, &all);
     if (status == GY_OK && meta->is_scalar) {
         status = scalar_of(meta, all.data, value);
     } else if (status == GY_OK) {

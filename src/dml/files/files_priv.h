@@ -32,6 +32,11 @@ gy_status gy_dml_refuse_field(const gy_dml_lines *in, int64_t column, const char
 /** Call run(arg, i) for each i below count, on as many threads as this process has cores. */
 void gy_dml_each(int64_t count, void (*run)(void *arg, int64_t i), void *arg);
 
+/** The bytes of a plain local file, and NUL, read on all cores; caller frees them. GY_AGAIN: it
+ * is small or (is_expanded) compressed: read it in order. GY_STATE it became shorter. */
+GY_MUST_CHECK gy_status gy_dml_read_large(const char *path, bool is_expanded, char **data,
+                                          size_t *size);
+
 GY_MUST_CHECK gy_status gy_dml_csv_parse(gy_dml_bytes bytes, const gy_dml_meta *meta,
                                          gy_dml_value *value);
 GY_MUST_CHECK gy_status gy_dml_cells_parse(gy_dml_bytes bytes, const gy_dml_meta *meta,

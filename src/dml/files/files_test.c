@@ -16,6 +16,12 @@ static const struct {
     {"1,2\r\n3,4", GY_DML_FILE_CSV, "1 2;3 4;"},
     {"1, ,-2.5e3\n,NaN,Infinity\n", GY_DML_FILE_CSV, "1 0 -2500;0 nan inf;"},
     {"", GY_DML_FILE_CSV, ""},
+    {"1,-2\n\n 3 ,4\r\n\r\n5,\n+6,.5\n7.,1e1\n", GY_DML_FILE_CSV, "1 -2;3 4;5 0;6 0.5;7 10;"},
+    {"1,2\n3,4\n\n5,6 7\n", GY_DML_FILE_CSV,
+     "!f: line 4, column 2: expected a number, found \"6 7\""},
+    {"1,2\n3,1e\n", GY_DML_FILE_CSV, "!f: line 2, column 2: expected a number, found \"1e\""},
+    {"12345678,1234567890123456789\n123456789,12345678.12345678\n", GY_DML_FILE_CSV,
+     "12345678 1.234567890123457e+18;123456789 12345678.12345678;"},
     {"1,2\n3\n", GY_DML_FILE_CSV, "!f: line 2 has 1 fields, expected 2"},
     {"1,2\n3,4,5\n", GY_DML_FILE_CSV, "!f: line 2 has 3 fields, expected 2"},
     {"1,2\n3,x4\n", GY_DML_FILE_CSV, "!f: line 2, column 2: expected a number, found \"x4\""},
@@ -134,6 +140,30 @@ static void test_options(void **state)
     meta.rows = 5;
     meta.is_filled = true;
     assert_int_equal(gy_dml_file_parse("f", &meta, data, strlen(data), &value), GY_FORMAT);
+}
+
+/* Separators that may also stand in a number part fields all the same. */
+static void test_odd_separators(void **state)
+{
+    static const struct {
+        const char *separator, *data, *wanted;
+    } odd[] = {{"e", "1e2\n3e4\n", "1 2;3 4;"},   {".", "1.2\n3.4\n", "1 2;3 4;"},
+               {"0", "102\n304\n", "1 2;3 4;"},   {"-", "1-2\n3-4\n", "1 2;3 4;"},
+               {";", "1;-2\n3;4\n", "1 -2;3 4;"}, {"::", "1::2\n3::4\n", "1 2;3 4;"}};
+    (void)state;
+    for (size_t i = 0; i < GY_COUNT(odd); i++) {
+        gy_dml_meta meta = GY_DML_META_DEFAULT;
+        gy_dml_value value = GY_DML_NONE;
+        gy_text text = {.data = NULL};
+        meta.format = GY_DML_FILE_CSV;
+        gy_print(meta.separator, sizeof(meta.separator), "%s", odd[i].separator);
+        assert_int_equal(
+            gy_dml_file_parse("f", &meta, odd[i].data, strlen(odd[i].data), &value), GY_OK);
+        show(&value, &text);
+        assert_string_equal(gy_text_get(&text), odd[i].wanted);
+        gy_dml_drop(&value);
+        gy_text_free(&text);
+    }
 }
 
 /* What csv gives as a frame, with all that RFC 4180 lets stand in quotes. */
@@ -503,6 +533,32 @@ static void test_parts_and_scalars(void **state)
     assert_int_equal(gy_dml_file_read(path, &meta, &value), GY_NOTFOUND);
 }
 
+/* A file that is read in pieces on all cores has the bytes of one that is read in order. */
+static void test_large(void **state)
+{
+    enum { ROWS = 1100000 }; /* of 16 bytes: more than LARGE_BYTES of whole.c */
+    char path[128];
+    gy_dml_meta meta = GY_DML_META_DEFAULT;
+    gy_dml_value value = GY_DML_NONE;
+    (void)state;
+    gy_print(path, sizeof(path), "%s/large", folder);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < ROWS; i++) {
+        fprintf(file, "%07d,%07d\n", i, ROWS - i);
+    }
+    fclose(file);
+    meta.format = GY_DML_FILE_CSV;
+    assert_int_equal(gy_dml_file_read(path, &meta, &value), GY_OK);
+    assert_int_equal(value.matrix->rows, ROWS);
+    for (int i = 0; i < ROWS; i++) {
+        assert_true(value.matrix->data[2 * i] == i);
+        assert_true(value.matrix->data[2 * i + 1] == ROWS - i);
+    }
+    gy_dml_drop(&value);
+    remove(path);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -521,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),           cmocka_unit_test(test_options),
+        cmocka_unit_test(test_odd_separators),  cmocka_unit_test(test_large),
         cmocka_unit_test(test_frames),          cmocka_unit_test(test_many_chunks),
         cmocka_unit_test(test_written_is_read), cmocka_unit_test(test_frame_is_read_again),
         cmocka_unit_test(test_arrays),          cmocka_unit_test(test_damaged_blocks),

@@ -28,14 +28,17 @@ static bool slow(const char *text, size_t size, double *value)
     return *end == '\0' && copy[strspn(copy, "0123456789+-.eEaAfFiInNtTyY")] == '\0';
 }
 
-/* Eight digits at once: whether all bytes are digits, and their number, each step joining
- * neighbours (Lemire 2021, after Mula). The first digit is the lowest byte. */
-static inline bool is_eight(uint64_t bytes)
+/* How many of eight bytes, the lowest first, are digits before another byte. With '0' taken off
+ * a digit is below 10; a carry reaches only bytes behind one that is none. */
+static inline int leading_digits(uint64_t bytes)
 {
-    const uint64_t high = 0xf0f0f0f0f0f0f0f0, six = 0x0606060606060606;
-    return ((bytes & high) | ((bytes + six) & high) >> 4) == 0x3333333333333333;
+    const uint64_t off = bytes ^ 0x3030303030303030;
+    const uint64_t others = ((off + 0x7676767676767676) | off) & 0x8080808080808080;
+    return others == 0 ? 8 : __builtin_ctzll(others) / 8;
 }
 
+/* The number of eight digits, each step joining neighbours (Lemire 2021, after Mula). The first
+ * digit is the lowest byte; of a byte 0 the digit is 0. */
 static inline uint64_t eight(uint64_t bytes)
 {
     bytes = ((bytes & 0x0f0f0f0f0f0f0f0f) * 2561) >> 8;
@@ -46,15 +49,18 @@ static inline uint64_t eight(uint64_t bytes)
 /* Digits from *at on into a mantissa; how many there were. */
 static inline int take_digits(const char **at, const char *end, uint64_t *mantissa)
 {
+    static const uint64_t tens[] = {1,      10,      100,      1000,     10000,
+                                    100000, 1000000, 10000000, 100000000};
     const char *begin = *at;
-    uint64_t bytes = 0;
-    while (end - *at >= 8) {
+    int count = 8;
+    while (count == 8 && end - *at >= 8) {
+        uint64_t bytes = 0;
         memcpy(&bytes, *at, sizeof(bytes));
-        if (!is_eight(bytes)) {
-            break;
+        count = leading_digits(bytes);
+        if (count > 0) { /* no loop over digits: where it ends cannot be foreseen */
+            *mantissa = *mantissa * tens[count] + eight(bytes << (8 * (8 - count)));
         }
-        *mantissa = *mantissa * 100000000 + eight(bytes);
-        *at += 8;
+        *at += count;
     }
     for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
         *mantissa = *mantissa * 10 + (uint64_t)(**at - '0');
@@ -62,11 +68,11 @@ static inline int take_digits(const char **at, const char *end, uint64_t *mantis
     return (int)GY_MIN(*at - begin, 1 << 20);
 }
 
-/* e+12 at the end of a number; false: it is something else. */
+/* e+12 behind a number, or nothing; false: not so. */
 static bool take_exponent(const char **at, const char *end, int *power)
 {
     if (*at == end || (**at != 'e' && **at != 'E')) {
-        return *at == end;
+        return true;
     }
     ++*at;
     const bool has_sign = *at < end && (**at == '-' || **at == '+');
@@ -75,7 +81,7 @@ static bool take_exponent(const char **at, const char *end, int *power)
     *at += has_sign;
     const int count = take_digits(at, end, &digits);
     *power += is_negative ? -(int)(digits % 1000) : (int)(digits % 1000);
-    return count > 0 && count < 4 && *at == end;
+    return count > 0 && count < 4;
 }
 
 /* mantissa times 10^power; false where that needs more care. */
@@ -89,10 +95,10 @@ static bool scale(uint64_t mantissa, int power, double *value)
     return (bits & 0x7ff) != 0x400;
 }
 
-bool gy_dml_parse_real(const char *text, size_t size, double *value)
+bool gy_dml_take_real(const char **text, const char *end, double *value)
 {
-    const char *at = text, *end = text + size;
-    const bool is_negative = size > 0 && *at == '-';
+    const char *at = *text;
+    const bool is_negative = at < end && *at == '-';
     uint64_t mantissa = 0;
     at += is_negative;
     const int whole = take_digits(&at, end, &mantissa);
@@ -104,8 +110,15 @@ bool gy_dml_parse_real(const char *text, size_t size, double *value)
     int power = -fraction;
     if (!take_exponent(&at, end, &power) || whole + fraction == 0 || whole + fraction > 19 ||
         power < -27 || power > 27 || !scale(mantissa, power, value)) {
-        return slow(text, size, value);
+        return false;
     }
     *value = is_negative ? -*value : *value;
+    *text = at;
     return true;
+}
+
+bool gy_dml_parse_real(const char *text, size_t size, double *value)
+{
+    const char *at = text, *end = text + size;
+    return (gy_dml_take_real(&at, end, value) && at == end) || slow(text, size, value);
 }

@@ -163,6 +163,9 @@ int64_t gy_dml_whole_of(double real);
 
 /** The nearest double of "-12.5e3", "NaN", "Inf"; false: it is no number. */
 bool gy_dml_parse_real(const char *text, size_t size, double *value);
+/** The same of a number of digits at the begin of a text; *text is what follows then. False: it
+ * begins otherwise, or its rounding needs more care; *value may be written. */
+bool gy_dml_take_real(const char **text, const char *end, double *value);
 
 /** How print shows a double: the shortest digits that give it back, 1.0E-5 and the like. */
 void gy_dml_add_real(gy_text *text, double real);
