@@ -176,7 +176,9 @@ static gy_status row_extreme(gy_expr_work *work, const gy_expr *expr, const gy_e
 
 /* ---- in ---- */
 
-/* The values of a list: sorted, each once. */
+enum { FEW = 8 /* texts that are compared one after the other */ };
+
+/* The values of a list, ascending. */
 typedef struct values {
     int of, count;
     bool has_null;
@@ -188,8 +190,24 @@ static int compare_cells(const void *a, const void *b, void *of)
     return gy_expr_order(*(const int *)of, a, b);
 }
 
+/* Equal by bytes. */
+static bool is_text_among(const values *list, gy_text_view text)
+{
+    for (int i = 0; i < list->count; i++) {
+        const gy_text_view one = list->cells[i].text;
+        if (one.size_bytes == text.size_bytes &&
+            (one.size_bytes == 0 || memcmp(one.data, text.data, one.size_bytes) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_among(const values *list, const gy_expr_cell *cell)
 {
+    if (list->of == GY_FIELD_TEXT && list->count <= FEW) {
+        return is_text_among(list, cell->text);
+    }
     int begin = 0, end = list->count;
     while (begin < end) {
         const int middle = begin + (end - begin) / 2;

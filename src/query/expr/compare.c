@@ -110,11 +110,23 @@ static uint64_t pack(const uint8_t bytes[64])
 #define INTERVAL_LESS(a, b)  (interval_size(a) < interval_size(b))
 
 KERNEL(compare_integers, int64_t, integers, EQUAL, LESS)
-KERNEL(compare_reals, double, reals, real_equal, real_less)
+KERNEL(compare_any_reals, double, reals, real_equal, real_less)
+/* With a constant that is a number IEEE's comparisons are those of the order. */
+KERNEL(compare_numbers, double, reals, EQUAL, LESS)
 KERNEL(compare_decimals, gy_int128, decimals, EQUAL, LESS)
 KERNEL(compare_dates, int32_t, dates, EQUAL, LESS)
 KERNEL(compare_texts, gy_text_view, texts, text_equal, TEXT_LESS)
 KERNEL(compare_intervals, gy_interval, intervals, INTERVAL_EQUAL, INTERVAL_LESS)
+
+static void compare_reals(const gy_expr_vector *left, const gy_expr_vector *right, bool is_less,
+                          int rows, uint64_t *bits)
+{
+    if (right->is_constant && !isnan(right->reals[0])) {
+        compare_numbers(left, right, is_less, rows, bits);
+    } else {
+        compare_any_reals(left, right, is_less, rows, bits);
+    }
+}
 
 static void compare_bools(const gy_expr_vector *left, const gy_expr_vector *right, bool is_less,
                           int rows, uint64_t *bits)

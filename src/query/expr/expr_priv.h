@@ -12,8 +12,9 @@
 enum {
     GY_EXPR_ROWS = 1024,
     GY_EXPR_WORDS = GY_EXPR_ROWS / 64,
-    GY_EXPR_DEPTH_MAX = GY_SQL_DEPTH_MAX, /* levels of a tree */
-    GY_EXPR_INTERVAL = 8,                 /* a class of values, behind those of gy_field_kind */
+    GY_EXPR_DEPTH_MAX =
+        2500,             /* levels of a tree: each takes some stack, and a chunk's memory */
+    GY_EXPR_INTERVAL = 8, /* a class of values, behind those of gy_field_kind */
     GY_EXPR_CLASSES
 };
 

@@ -266,6 +266,35 @@ GY_TEST(what_has_no_value_says_operation_and_value)
     assert_int_equal(wrong, 0);
 }
 
+/* Trees as deep as they may be, and deeper ones. */
+GY_TEST(depth_is_bounded)
+{
+    static const struct {
+        const char *first, *more;
+    } chains[] = {{"one", " + 1"}, {"one", " is null"}, {"one::text", " || one"}};
+    gy_frame *frame = rows_of(1), *made = NULL;
+    for (size_t i = 0; i < 2 * GY_COUNT(chains); i++) {
+        const int levels = i % 2 == 0 ? 2490 : 2600;
+        gy_text text = {.data = NULL};
+        reading at;
+        gy_text_add(&text, "%s", chains[i / 2].first);
+        for (int k = 0; k < levels; k++) {
+            gy_text_add(&text, "%s", chains[i / 2].more);
+        }
+        const gy_status status = bind(&at, gy_text_get(&text), frame);
+        assert_int_equal(status, i % 2 == 0 ? GY_OK : GY_LIMIT);
+        if (status == GY_OK) {
+            assert_ok(evaluate(&at, frame, &made));
+            gy_frame_drop(made);
+        } else {
+            assert_non_null(strstr(report.text, "an expression of more than 2500 levels"));
+        }
+        gy_text_free(&text);
+        fini(&at);
+    }
+    gy_frame_drop(frame);
+}
+
 /* ---- where the meaning is our own ---- */
 
 static const expected own[] = {

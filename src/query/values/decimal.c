@@ -139,6 +139,11 @@ bool gy_decimal_divide(gy_int128 a, gy_int128 b, int shift, gy_int128 *out)
 {
     GY_ASSERT(b != 0 && shift >= 0);
     const word128 by = size_of(b), limit = (word128)gy_decimal_power(GY_DECIMAL_DIGITS_MAX);
+    if (size_of(a) <= UINT64_MAX && shift <= 19) {
+        const word128 scaled = size_of(a) * (word128)gy_decimal_power(shift);
+        const word128 left = scaled % by;
+        return give(scaled / by + (left >= by - by / 2), (a < 0) != (b < 0), out);
+    }
     word128 quotient = size_of(a) / by, rest = size_of(a) % by;
     while (shift > 0) { /* as many digits at once as have room */
         int step = GY_MIN(shift, GY_DECIMAL_DIGITS_MAX - gy_decimal_digits((gy_int128)by));
