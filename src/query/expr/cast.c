@@ -488,6 +488,12 @@ static gy_status named_type(gy_expr_binder *in, const gy_sql_node *node, const g
                              node->text);
     }
     const int of = names[i].value_class;
+    if ((of == GY_FIELD_TIMESTAMP && node->modifier_count > 0) ||
+        (of == GY_EXPR_INTERVAL && node->modifier_count > 1)) {
+        return gy_sql_refuse(in->scope->source, node->place, GY_UNSUPPORTED,
+                             "not supported: %s of fewer digits of a second (use date_trunc)",
+                             node->text);
+    }
     *index = of == GY_FIELD_TEXT || of == GY_EXPR_INTERVAL
                  ? (node->modifier_count > 0 ? node->modifiers[0] : 0)
                  : 0;

@@ -163,6 +163,8 @@ static const struct {
     {"cast(1 as json)", GY_UNSUPPORTED,
      "query:1:1: not supported: type json (bool, int, double, decimal(p, s), date, timestamp, "
      "text, interval)\n"},
+    {"cast('2024-01-01' as timestamp(0))", GY_UNSUPPORTED,
+     "query:1:1: not supported: timestamp of fewer digits of a second (use date_trunc)\n"},
     {"cast(1 as decimal(40, 2))", GY_FORMAT,
      "query:1:1: type numeric(40): expected at most 38 digits, and a scale from 0 to them\n"},
     {"date '2024-02-30'", GY_FORMAT,

@@ -35,7 +35,7 @@ ROW(sign_row)
 {
     (void)work;
     if (gy_expr_class(&expr->type) == REAL) {
-        out->real = args[0].real > 0 ? 1 : args[0].real < 0 ? -1 : args[0].real;
+        out->real = args[0].real > 0 ? 1 : args[0].real < 0 ? -1 : 0; /* of NaN, too */
     } else {
         out->decimal = (args[0].decimal > 0) - (args[0].decimal < 0);
     }

@@ -313,8 +313,8 @@ bool gy_interval_read(gy_text_view text, int fields, gy_interval *out)
         }
     }
     cut_to(&in, named);
-    if (!in.has_any || fabs(in.months) > INT32_MAX || fabs(in.days) > INT32_MAX ||
-        fabs(in.micros) >= 0x1p63) {
+    if (!in.has_any || !(fabs(in.months) <= INT32_MAX && fabs(in.days) <= INT32_MAX &&
+                         fabs(in.micros) < 0x1p63)) { /* of NaN, too */
         return false;
     }
     const double turn = is_ago ? -1 : 1;
