@@ -22,8 +22,10 @@
 enum { CLUSTER_SERVERS = 4, CLUSTER_LEADS = 2, CLUSTER_ARGUMENTS = 40, CLUSTER_PARTS = 4 };
 
 typedef struct cluster {
-    char folder[64]; /* port files, logs and, without `table`, the lead's table */
-    const char *table, *key, *lease; /* NULL: sqlite in the folder; plain text; 1 s */
+    char folder[64];   /* port files, logs and, without `table`, the lead's table */
+    const char *table; /* NULL: sqlite in the folder */
+    /* key files of clients, servers and leads; all, or NULL: plain text */
+    const char *key, *server_key, *lead_key;
     /* arguments of leads, and of servers, NULL behind the last; or NULL */
     char *const *lead_more, *const *server_more;
     bool has_folders; /* server i keeps snapshots in snapshotsI of the folder */
@@ -95,11 +97,11 @@ static inline void cluster_add(char **arguments, char *const *words)
     }
 }
 
-static inline void cluster_add_key(const cluster *at, char **arguments)
+static inline void cluster_add_key(char **arguments, const char *file)
 {
     char *const plain[] = {"--plaintext", NULL};
-    char *const key[] = {"--key", (char *)(uintptr_t)at->key, NULL};
-    cluster_add(arguments, at->key != NULL ? key : plain);
+    char *const key[] = {"--key", (char *)(uintptr_t)file, NULL};
+    cluster_add(arguments, file != NULL ? key : plain);
 }
 
 /** A lead that is started again listens where it did. */
@@ -123,10 +125,10 @@ static inline void cluster_start_lead(cluster *at, int index)
         "--replicas",
         "2",
         "--lease",
-        at->lease != NULL ? (char *)(uintptr_t)at->lease : "1",
+        "1" /* s, which a loaded host keeps; a server silent for twice as long is replaced */,
         "--port-file",
         path};
-    cluster_add_key(at, arguments);
+    cluster_add_key(arguments, at->lead_key);
     cluster_add(arguments, at->lead_more);
     at->leads[index] = cluster_start(at, log, arguments);
     const bool is_new = address[0] == '\0';
@@ -150,7 +152,7 @@ static inline void cluster_begin_server(cluster *at, int index)
                                           "127.0.0.1:0", "--port-file", path};
     char *const lead[] = {"--lead", at->lead_list, NULL};
     char *const keeps[] = {"--folder", own, NULL};
-    cluster_add_key(at, arguments);
+    cluster_add_key(arguments, at->server_key);
     cluster_add(arguments, at->lead_list[0] != '\0' ? lead : NULL);
     cluster_add(arguments, at->has_folders ? keeps : NULL);
     cluster_add(arguments, at->server_more);
@@ -281,6 +283,41 @@ static inline void cluster_await_replicas(const cluster *at, const char *table,
             *last = look;
         }
         (void)gy_env_poll(env, gy_env_deadline(env, 0.02));
+    }
+}
+
+/* Replicas of the table that a server has. */
+static inline int cluster_load(const cluster_look *look, const char *address)
+{
+    int load = 0;
+    for (int part = 0; part < CLUSTER_PARTS; part++) {
+        load += strcmp(look->head_addresses[part], address) == 0;
+        load += strcmp(look->tail_addresses[part], address) == 0;
+    }
+    return load;
+}
+
+/** Wait until no server has two replicas more than another one, so that none is moved. All
+ * servers that were started run. */
+static inline void cluster_await_level(const cluster *at, const char *table,
+                                       void (*check)(void))
+{
+    gy_env *env = gy_env_real();
+    const gy_deadline deadline = gy_env_deadline(env, 40);
+    for (bool is_level = false; !is_level;) {
+        cluster_look look;
+        int most = 0, least = CLUSTER_PARTS;
+        cluster_await_replicas(at, table, check, &look);
+        for (int i = 0; i < CLUSTER_SERVERS; i++) {
+            if (at->servers[i] > 0) {
+                most = GY_MAX(most, cluster_load(&look, at->addresses[i]));
+                least = GY_MIN(least, cluster_load(&look, at->addresses[i]));
+            }
+        }
+        is_level = most - least <= 1;
+        if (gy_now_ns(env) > deadline.at_ns) {
+            fail_msg("a server has %d replicas, and another one %d", most, least);
+        }
     }
 }
 

@@ -252,7 +252,8 @@ static double kill_worker(int number)
     gy_ps_table *table = NULL;
     char name[32];
     int status = 0;
-    (void)await_replicas(); /* a head that is new waits longer for who has to come to it */
+    /* a head that is new waits longer for who has to come to it */
+    cluster_await_level(&at, "sums", check_works);
     snprintf(name, sizeof(name), "clocks%d", number);
     fflush(NULL);
     const pid_t child = fork();
@@ -302,13 +303,17 @@ static double strike(kill_kind kind, int number)
 
 static void strike_all(void)
 {
-    const int times = is_soak() ? 10 : 1;
     for (kill_kind kind = HEAD; kind < KINDS; kind++) {
+        /* the head of a part is the tail of another one, which is enough for once */
+        const int times = is_soak() ? 10 : kind != TAIL;
         double longest_s = 0, sum_s = 0;
         for (int i = 0; i < times; i++) {
             const double pause_s = strike(kind, i);
             longest_s = GY_MAX(longest_s, pause_s);
             sum_s += pause_s;
+        }
+        if (times == 0) {
+            continue;
         }
         printf("%s, %d times: the longest pause %.2f s, %.2f s in the mean\n", kinds[kind],
                times, longest_s, sum_s / times);
@@ -321,7 +326,6 @@ GY_TEST(kills_and_stops_lose_nothing)
     static _Atomic bool is_over;
     gy_thread threads[WORKERS] = {{.is_started = false}};
     memset(&at, 0, sizeof(at));
-    at.lease = is_soak() ? "1" : "0.3"; /* a server silent for twice as long is replaced */
     cluster_begin(&at);
     cluster_start_lead(&at, 0);
     for (int i = 0; i < 3; i++) {
@@ -357,7 +361,6 @@ static double lose_all_replicas(void)
     uint64_t key = 0;
     int64_t value = 1;
     memset(&at, 0, sizeof(at));
-    at.lease = is_soak() ? "1" : "0.3";
     cluster_begin(&at);
     cluster_start_lead(&at, 0);
     for (int i = 0; i < 2; i++) {

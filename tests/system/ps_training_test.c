@@ -99,7 +99,6 @@ static int begin(void **state)
     char digits[128];
     (void)state;
     memset(&at, 0, sizeof(at));
-    at.lease = "0.3"; /* a server silent for twice as long is replaced */
     cluster_begin(&at);
     (void)setenv("MARK", at.folder, 1);
     (void)setenv("GYRE_LOG", "info", 1);
@@ -124,7 +123,7 @@ static int end(void **state)
 GY_TEST(kills_change_no_bit)
 {
     char update[256];
-    const char *epochs = "300";
+    const char *epochs = "200";
     await_end(train("whole", "2", epochs, "ps:k=2"), "whole");
     snprintf(update, sizeof(update), "ps:at=%s,replicas=2", at.lead_list);
     const pid_t process = train("killed", "2", epochs, update);
@@ -146,14 +145,14 @@ GY_TEST(a_killed_worker_is_not_waited_for)
 {
     char update[256];
     snprintf(update, sizeof(update), "ps:lead=%s,name=other", at.lead_list);
-    const pid_t process = train("fewer", "3", "200", update);
+    const pid_t process = train("fewer", "3", "100", update);
     await_words(process, "fewer", "first step done", 3);
     must("kill -9 $(grep -lz '^GYRE_RANK=1$' $(grep -lzx \"MARK=%s\" /proc/[0-9]*/environ "
          "2>/dev/null) 2>/dev/null | sed 's|/proc/\\([0-9]*\\)/.*|\\1|')",
          at.folder);
     assert_goes_on(process);
     await_end(process, "fewer");
-    assert_int_equal(count_in("fewer", "trained 600 steps"), 1);
+    assert_int_equal(count_in("fewer", "trained 300 steps"), 1);
 }
 
 GY_TEST(another_cluster_is_named)
