@@ -565,6 +565,29 @@ GY_API GY_MUST_CHECK gy_status gy_ps_simulate(const gy_libsvm *rows,
                                               const gy_ps_simulation *options,
                                               gy_ps_simulated *result);
 
+/** A model of another kind for a simulation: its parameters are one vector (width). */
+typedef struct gy_ps_simulated_model {
+    size_t struct_size;
+    void *arg;
+    size_t width, samples;
+    uint32_t labels; /* that samples may have, which GY_PS_SKEWED sorts them by; 0: not known */
+    /* the label of a sample, below `labels`; NULL with none */
+    uint32_t (*label)(void *arg, size_t sample);
+    /* parameters (width) are zero: make them what training begins with; NULL: zero */
+    void (*begin)(void *arg, double *parameters);
+    /* gradient (width) += share * the sum of gradients of samples (count) at the parameters */
+    gy_status (*gradient)(void *arg, const double *parameters, const size_t *samples,
+                          size_t count, double share, double *gradient);
+    /* what the target is of, at the parameters */
+    gy_status (*loss)(void *arg, const double *parameters, double *loss);
+} gy_ps_simulated_model;
+
+/** gy_ps_simulate for such a model: as alike on several machines as its functions are. Returns
+ * what these return, too. */
+GY_API GY_MUST_CHECK gy_status gy_ps_simulate_model(const gy_ps_simulated_model *model,
+                                                    const gy_ps_simulation *options,
+                                                    gy_ps_simulated *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -324,6 +324,17 @@ typedef struct gy_train_options {
  */
 GY_API gy_train_options gy_train_recipe(const char *model);
 
+/**
+ * gy_ps_simulate for a model and its samples: workers of parameter servers in virtual time. The
+ * loss is that of the first 200 samples, which the target is of. The same arguments give the
+ * same result on the same kind of machine. The model keeps its parameters.
+ * @param model  of one process
+ * @return as gy_ps_simulate; GY_SHAPE the samples are not the model's; GY_STATE
+ */
+GY_API GY_MUST_CHECK gy_status gy_train_simulate(gy_model *model, gy_dataset *train,
+                                                 const gy_ps_simulation *options,
+                                                 gy_ps_simulated *result);
+
 /** What a training did; times are this rank's, in seconds. */
 typedef struct gy_train_result {
     int64_t steps;

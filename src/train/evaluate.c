@@ -1,9 +1,22 @@
 /**
  * Batches of a data set, and a model's loss and accuracy over one.
  */
+#include "coll/coll.h"
 #include "train/train_priv.h"
 
 #include <string.h>
+
+/* What ranks do so that one's failure is everybody's, with the same words. */
+gy_status gy_train_tell(gy_comm *comm, gy_status status)
+{
+    if (status >= 0 || comm == NULL || gy_comm_size(comm) == 1) {
+        return status;
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_comm_refuse(comm, &error);
+    return gy_error_raise(&error);
+}
 
 gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch)
 {

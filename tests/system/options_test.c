@@ -510,7 +510,10 @@ static const struct {
      "grep -q 'server 127.0.0.1:1 is not reached' said"},
     {"ps", "data",
      "v && grep -q '^asp ' said && ! v --data rows && "
-     "! gyre ps simulate logistic --data none.libsvm && ! gyre ps simulate lenet --data rows"},
+     "! gyre ps simulate logistic --data none.libsvm && ! gyre ps simulate lenet --data rows "
+     "&& "
+     "gyre ps simulate softmax -w 3 -b 6 -d digits --sync bsp,asp >said && "
+     "grep -q '^asp ' said && ! gyre ps simulate gpt -d digits"},
     {"ps", "workers", "v --workers 3 && cp said three && v --workers 4 && ! cmp -s said three"},
     {"ps", "sync",
      "v --sync bsp,backup:1 && grep -q '^backup:1 ' said && ! grep -q '^asp' said && "

@@ -22,11 +22,9 @@ static struct ps_settings {
 } settings = {.connect_timeout_s = 10,
               .duration_s = 0.3,
               .timeout_s = 60,
-              .sync = "bsp,ssp:1,ssp:4,ssp:16,asp,backup:1,backup:2",
               .workers = 16,
               .batch = 256,
-              .seed = 1,
-              .rate = 0.5};
+              .seed = 1};
 
 /* ---- serve ---- */
 
@@ -387,14 +385,16 @@ static const gy_option bench_options[] = {
 };
 
 static const gy_option simulate_options[] = {
-    {&gy_option_data, GY_OPTION_PATHS, "one libsvm file of two labels", PLACE(data), 0, 0,
-     NULL},
+    {&gy_option_data, GY_OPTION_PATHS, "one libsvm file of two labels, or a folder of digits",
+     PLACE(data), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "of the training; default: 16", PLACE(workers), 1,
      4096, NULL},
-    {&gy_option_sync, GY_OPTION_TEXT, "default: bsp,ssp:1,ssp:4,ssp:16,asp,backup:1,backup:2",
+    {&gy_option_sync, GY_OPTION_TEXT,
+     "default: bsp,ssp:1,ssp:4,ssp:16,asp,backup:1,backup:2; of digits bsp,ssp:4,asp,backup:1",
      PLACE(sync), 0, 0, NULL},
     {&gy_option_batch, GY_OPTION_INTEGER, "default: 256", PLACE(batch), 1, 1 << 20, NULL},
-    {&gy_option_learning_rate, GY_OPTION_REAL, "default: 0.5", PLACE(rate), 1e-12, 1e6, NULL},
+    {&gy_option_learning_rate, GY_OPTION_REAL, "default: 0.5, of digits 0.1", PLACE(rate),
+     1e-12, 1e6, NULL},
     {&gy_option_seed, GY_OPTION_INTEGER, "default: 1", PLACE(seed), 0, 1 << 30, NULL},
     {&gy_option_csv, GY_OPTION_FLAG, NULL, PLACE(is_csv), 0, 0, NULL},
 };
@@ -459,11 +459,11 @@ static const gy_command verbs[] = {
      .operands_least = 1,
      .operands_most = 1,
      .description =
-         "Trains MODEL, which is logistic, by workers and a server in virtual time, with real\n"
-         "gradients: the time to a target loss for each rule of consistency, with workers "
-         "that\n"
-         "are even, one that is slow, steps that are slow, rows that are skewed; then what\n"
-         "codecs save. A seed gives the same table on every machine.",
+         "Trains MODEL by workers and a server in virtual time, with real gradients: the time\n"
+         "to a target loss for each rule of consistency. Of logistic with workers that are\n"
+         "even, one that is slow, steps that are slow, rows that are skewed, then what codecs\n"
+         "save; a seed gives the same table on every machine. Of softmax, mlp and lenet, on\n"
+         "digits, with one that is slow and steps that are slow.",
      .options = simulate_options,
      .option_count = COUNT(simulate_options),
      .settings = &settings,

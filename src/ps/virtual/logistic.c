@@ -4,6 +4,8 @@
  */
 #include "ps/virtual/simulate.h"
 
+#include "ps/part/part.h"
+
 #include <math.h>
 
 static const double ln2 = 0.69314718055994530942;
@@ -66,4 +68,67 @@ double gy_ps_logistic_loss(const ps_sample_rows *data, const double *w)
         sum += log_above(exp_below(-fabs(z))) + (z > 0 ? z : 0) - data->labels[i] * z;
     }
     return sum / (double)data->rows->rows;
+}
+
+/* ---- As a model of a simulation ---- */
+
+static uint32_t label_of(void *arg, size_t sample)
+{
+    const ps_sample_rows *data = arg;
+    return data->labels[sample];
+}
+
+static gy_status add_gradients(void *arg, const double *w, const size_t *samples, size_t count,
+                               double share, double *gradient)
+{
+    for (size_t i = 0; i < count; i++) {
+        gy_ps_logistic_add(arg, w, samples[i], share, gradient);
+    }
+    return GY_OK;
+}
+
+static gy_status look_at_loss(void *arg, const double *w, double *loss)
+{
+    *loss = gy_ps_logistic_loss(arg, w);
+    return GY_OK;
+}
+
+/* The smaller of two labels is 0. */
+static gy_status number_labels(const gy_libsvm *rows, uint8_t *labels)
+{
+    double low = rows->rows > 0 ? rows->labels[0] : 0, high = low;
+    for (size_t i = 0; i < rows->rows; i++) {
+        low = GY_MIN(low, rows->labels[i]);
+        high = GY_MAX(high, rows->labels[i]);
+    }
+    for (size_t i = 0; i < rows->rows; i++) {
+        if (low == high || (rows->labels[i] != low && rows->labels[i] != high)) {
+            return gy_fail(GY_ARG,
+                           "simulation: row %zu has label %g: expected two labels in all",
+                           i + 1, rows->labels[i]);
+        }
+        labels[i] = rows->labels[i] == high;
+    }
+    return GY_OK;
+}
+
+gy_status gy_ps_simulate(const gy_libsvm *rows, const gy_ps_simulation *options,
+                         gy_ps_simulated *result)
+{
+    ps_sample_rows data = {.rows = rows, .width = (size_t)rows->features + 1};
+    if (rows->features >= GY_PS_WIDTH_MAX) {
+        return gy_fail(GY_LIMIT, "simulation: %llu features, expected fewer than %d",
+                       (unsigned long long)rows->features, GY_PS_WIDTH_MAX);
+    }
+    data.labels = gy_alloc("ps.simulate", GY_MAX(rows->rows, (size_t)1));
+    if (data.labels == NULL) {
+        return GY_NOMEM;
+    }
+    const gy_ps_simulated_model model = GY_OPTIONS(
+        gy_ps_simulated_model, .arg = &data, .width = data.width, .samples = rows->rows,
+        .labels = 2, .label = label_of, .gradient = add_gradients, .loss = look_at_loss);
+    gy_status status = number_labels(rows, data.labels);
+    status = status == GY_OK ? gy_ps_simulate_model(&model, options, result) : status;
+    gy_free(data.labels);
+    return status;
 }

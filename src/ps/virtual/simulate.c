@@ -29,10 +29,12 @@ typedef struct virtual_worker {
 
 typedef struct scene {
     const gy_ps_simulation *options;
-    const ps_sample_rows *data;
+    const gy_ps_simulated_model *model;
+    size_t rows; /* of the table */
     gy_ps_part *part;
     virtual_worker *workers;
-    size_t *order; /* rows, as workers share them out */
+    size_t *order;   /* samples, as workers share them out */
+    size_t *samples; /* (batch) of a step */
     double *gradient, *w;
     uint8_t *encoded; /* (result.push_bytes) */
     double now_s;
@@ -64,7 +66,7 @@ static double draw_step_s(const scene *s, uint32_t worker, gy_random *times)
 static gy_status begin_step(scene *s, uint32_t index)
 {
     virtual_worker *worker = &s->workers[index];
-    const gy_ps_rows all = {.first = 0, .count = 1};
+    const gy_ps_rows all = {.first = 0, .count = s->rows};
     uint64_t updates = 0;
     GY_TRY(gy_ps_part_pull(s->part, &all, worker->w, &updates));
     worker->seen = updates;
@@ -77,26 +79,27 @@ static gy_status end_step(scene *s, uint32_t index)
 {
     virtual_worker *worker = &s->workers[index];
     const gy_ps_simulation *o = s->options;
-    const size_t rows = s->data->rows->rows;
-    const size_t first = rows * index / o->workers, end = rows * (index + 1) / o->workers;
+    const size_t all = s->model->samples;
+    const size_t first = all * index / o->workers, end = all * (index + 1) / o->workers;
     gy_ps_outcome outcome = GY_PS_APPLIED;
-    memset(s->gradient, 0, s->data->width * sizeof(double));
+    memset(s->gradient, 0, s->model->width * sizeof(double));
     for (uint32_t i = 0; i < o->batch; i++) {
-        const size_t row = first + (size_t)gy_random_below(&worker->samples, end - first);
-        gy_ps_logistic_add(s->data, worker->w, s->order[row], 1.0 / o->batch / o->workers,
-                           s->gradient);
+        s->samples[i] =
+            s->order[first + (size_t)gy_random_below(&worker->samples, end - first)];
     }
-    gy_codec_encode_fed(o->codec, GY_F64, s->gradient, s->data->width, worker->residual,
+    GY_TRY(s->model->gradient(s->model->arg, worker->w, s->samples, o->batch,
+                              1.0 / o->batch / o->workers, s->gradient));
+    gy_codec_encode_fed(o->codec, GY_F64, s->gradient, s->model->width, worker->residual,
                         s->encoded);
     GY_TRY(gy_codec_decode(o->codec, GY_F64, s->encoded, s->result.push_bytes, s->gradient,
-                           s->data->width));
+                           s->model->width));
     GY_TRY(gy_ps_part_push(s->part,
                            &(gy_ps_gradient){.worker = index,
                                              .client = CLIENT + index,
                                              .number = ++s->number,
                                              .clock = worker->clock,
                                              .seen = worker->seen,
-                                             .rows = {.first = 0, .count = 1},
+                                             .rows = {.first = 0, .count = s->rows},
                                              .values = s->gradient},
                            &outcome));
     GY_TRY(gy_ps_part_clock(s->part, index, CLIENT + index, ++worker->clock));
@@ -134,10 +137,10 @@ static uint32_t next_to_end(const scene *s)
 
 static gy_status look(scene *s, bool *is_over)
 {
-    const gy_ps_rows all = {.first = 0, .count = 1};
+    const gy_ps_rows all = {.first = 0, .count = s->rows};
     uint64_t updates = 0;
     GY_TRY(gy_ps_part_pull(s->part, &all, s->w, &updates));
-    s->result.loss = gy_ps_logistic_loss(s->data, s->w);
+    GY_TRY(s->model->loss(s->model->arg, s->w, &s->result.loss));
     s->result.time_s = s->now_s;
     s->result.is_reached = s->result.loss <= s->options->target_loss;
     *is_over = s->result.is_reached || !isfinite(s->result.loss);
@@ -164,23 +167,24 @@ static gy_status run(scene *s)
 
 /* ---- The whole ---- */
 
-/* Even shards are of shuffled rows; skewed ones of rows by label. */
+/* Even shards are of shuffled samples; skewed ones of samples by label. */
 static void share_out(scene *s)
 {
-    const size_t rows = s->data->rows->rows;
+    const size_t all = s->model->samples;
     gy_random random = {.key = gy_hash("rows", 4, s->options->seed)};
+    const bool is_skewed = s->options->stragglers == GY_PS_SKEWED;
     size_t used = 0;
-    for (int label = 0; label < 2 && s->options->stragglers == GY_PS_SKEWED; label++) {
-        for (size_t i = 0; i < rows; i++) {
-            if (s->data->labels[i] == label) {
+    for (uint32_t label = 0; label < s->model->labels && is_skewed; label++) {
+        for (size_t i = 0; i < all; i++) {
+            if (s->model->label(s->model->arg, i) == label) {
                 s->order[used++] = i;
             }
         }
     }
-    for (size_t i = 0; i < rows && s->options->stragglers != GY_PS_SKEWED; i++) {
+    for (size_t i = 0; i < all && !is_skewed; i++) {
         s->order[i] = i;
     }
-    for (size_t i = rows; i > 1 && s->options->stragglers != GY_PS_SKEWED; i--) {
+    for (size_t i = all; i > 1 && !is_skewed; i--) {
         const size_t other = (size_t)gy_random_below(&random, i);
         const size_t kept = s->order[i - 1];
         s->order[i - 1] = s->order[other];
@@ -188,12 +192,23 @@ static void share_out(scene *s)
     }
 }
 
+/* Parameters in as few rows as a table takes. */
+static size_t count_rows(size_t width)
+{
+    size_t rows = 1;
+    while (width % rows != 0 || width / rows > GY_PS_WIDTH_MAX) {
+        rows++;
+    }
+    return rows;
+}
+
 static gy_status open_part(scene *s)
 {
     const gy_ps_simulation *o = s->options;
-    const gy_ps_table_options table = GY_OPTIONS(
-        gy_ps_table_options, .dtype = GY_F64, .rows = 1, .width = (uint32_t)s->data->width,
-        .update = GY_PS_SGD, .rate = o->rate, .sync = o->sync);
+    const gy_ps_table_options table =
+        GY_OPTIONS(gy_ps_table_options, .dtype = GY_F64, .rows = s->rows,
+                   .width = (uint32_t)(s->model->width / s->rows), .update = GY_PS_SGD,
+                   .rate = o->rate, .sync = o->sync);
     gy_ps_table_options judged;
     uint64_t clock = 0;
     GY_TRY(gy_ps_table_judge("simulated", &table, o->workers, &judged));
@@ -206,26 +221,33 @@ static gy_status open_part(scene *s)
         GY_TRY(gy_ps_part_join(s->part, i, CLIENT + i, &clock));
         worker->times.key = gy_hash(&i, sizeof(i), gy_hash("times", 5, o->seed));
         worker->samples.key = gy_hash(&i, sizeof(i), gy_hash("samples", 7, o->seed));
-        worker->w = gy_alloc("ps.simulate", s->data->width * sizeof(double));
-        worker->residual = gy_alloc_zero("ps.simulate", s->data->width, sizeof(double));
+        worker->w = gy_alloc("ps.simulate", s->model->width * sizeof(double));
+        worker->residual = gy_alloc_zero("ps.simulate", s->model->width, sizeof(double));
         if (worker->w == NULL || worker->residual == NULL) {
             return GY_NOMEM;
         }
+    }
+    if (s->model->begin != NULL) {
+        const gy_ps_rows all = {.first = 0, .count = s->rows};
+        memset(s->w, 0, s->model->width * sizeof(double));
+        s->model->begin(s->model->arg, s->w);
+        GY_TRY(gy_ps_part_put(s->part, &all, s->w, 0));
     }
     return GY_OK;
 }
 
 static gy_status simulate(scene *s)
 {
-    const size_t width = s->data->width;
+    const size_t width = s->model->width;
     s->workers = gy_alloc_zero("ps.simulate", s->options->workers, sizeof(*s->workers));
-    s->order = gy_alloc("ps.simulate", s->data->rows->rows * sizeof(*s->order));
+    s->order = gy_alloc("ps.simulate", s->model->samples * sizeof(*s->order));
+    s->samples = gy_alloc("ps.simulate", s->options->batch * sizeof(*s->samples));
     s->gradient = gy_alloc("ps.simulate", width * sizeof(double));
     s->w = gy_alloc("ps.simulate", width * sizeof(double));
     s->result.push_bytes = gy_codec_bytes(s->options->codec, GY_F64, width);
     s->encoded = gy_alloc("ps.simulate", s->result.push_bytes + 1);
     if (s->encoded == NULL || s->workers == NULL || s->order == NULL || s->gradient == NULL ||
-        s->w == NULL) {
+        s->w == NULL || s->samples == NULL) {
         return GY_NOMEM;
     }
     share_out(s);
@@ -233,7 +255,7 @@ static gy_status simulate(scene *s)
     return run(s);
 }
 
-static gy_status judge(const gy_libsvm *rows, const gy_ps_simulation *options,
+static gy_status judge(const gy_ps_simulated_model *model, const gy_ps_simulation *options,
                        gy_ps_simulation *o)
 {
     GY_TRY(gy_options_take(gy_ps_simulation, o, options));
@@ -241,11 +263,11 @@ static gy_status judge(const gy_libsvm *rows, const gy_ps_simulation *options,
     o->batch = o->batch == 0 ? 16 : o->batch;
     o->clocks = o->clocks == 0 ? 1000 : o->clocks;
     o->rate = o->rate == 0 ? 0.5 : o->rate;
-    if (o->workers > GY_PS_WORKERS_MAX || rows->rows < o->workers) {
+    if (o->workers > GY_PS_WORKERS_MAX || model->samples < o->workers) {
         return gy_fail(GY_ARG,
                        "simulation: %u workers of %zu rows: expected 1 to %d, and a row "
                        "for each",
-                       o->workers, rows->rows, GY_PS_WORKERS_MAX);
+                       o->workers, model->samples, GY_PS_WORKERS_MAX);
     }
     GY_TRY(gy_codec_check(o->codec));
     if (o->stragglers >= GY_PS_STRAGGLERS || !(o->rate > 0 && o->rate < INFINITY)) {
@@ -254,44 +276,24 @@ static gy_status judge(const gy_libsvm *rows, const gy_ps_simulation *options,
                        "gy_ps_stragglers and a rate above 0",
                        (int)o->stragglers, o->rate);
     }
-    return rows->features < GY_PS_WIDTH_MAX
+    if (o->stragglers == GY_PS_SKEWED && model->labels == 0) {
+        return gy_fail(GY_ARG, "simulation: samples without labels cannot be skewed by them");
+    }
+    return model->width > 0 && model->width < UINT32_MAX
                ? GY_OK
-               : gy_fail(GY_LIMIT, "simulation: %llu features, expected fewer than %d",
-                         (unsigned long long)rows->features, GY_PS_WIDTH_MAX);
+               : gy_fail(GY_LIMIT, "simulation: %zu parameters, expected 1 to 2^32 - 2",
+                         model->width);
 }
 
-/* The smaller of two labels is 0. */
-static gy_status number_labels(const gy_libsvm *rows, uint8_t *labels)
-{
-    double low = rows->labels[0], high = low;
-    for (size_t i = 0; i < rows->rows; i++) {
-        low = GY_MIN(low, rows->labels[i]);
-        high = GY_MAX(high, rows->labels[i]);
-    }
-    for (size_t i = 0; i < rows->rows; i++) {
-        if (low == high || (rows->labels[i] != low && rows->labels[i] != high)) {
-            return gy_fail(GY_ARG,
-                           "simulation: row %zu has label %g: expected two labels in all",
-                           i + 1, rows->labels[i]);
-        }
-        labels[i] = rows->labels[i] == high;
-    }
-    return GY_OK;
-}
-
-gy_status gy_ps_simulate(const gy_libsvm *rows, const gy_ps_simulation *options,
-                         gy_ps_simulated *result)
+gy_status gy_ps_simulate_model(const gy_ps_simulated_model *model,
+                               const gy_ps_simulation *options, gy_ps_simulated *result)
 {
     gy_ps_simulation o;
-    GY_TRY(judge(rows, options, &o));
-    ps_sample_rows data = {.rows = rows, .width = (size_t)rows->features + 1};
-    data.labels = gy_alloc("ps.simulate", rows->rows);
-    if (data.labels == NULL) {
-        return GY_NOMEM;
-    }
-    scene s = {.options = &o, .data = &data};
-    gy_status status = number_labels(rows, data.labels);
-    status = status == GY_OK ? simulate(&s) : status;
+    gy_ps_simulated_model taken;
+    GY_TRY(gy_options_take(gy_ps_simulated_model, &taken, model));
+    GY_TRY(judge(&taken, options, &o));
+    scene s = {.options = &o, .model = &taken, .rows = count_rows(taken.width)};
+    gy_status status = simulate(&s);
     for (uint32_t i = 0; s.workers != NULL && i < o.workers; i++) {
         gy_free(s.workers[i].w);
         gy_free(s.workers[i].residual);
@@ -299,10 +301,10 @@ gy_status gy_ps_simulate(const gy_libsvm *rows, const gy_ps_simulation *options,
     gy_ps_part_free(s.part);
     gy_free(s.workers);
     gy_free(s.order);
+    gy_free(s.samples);
     gy_free(s.gradient);
     gy_free(s.w);
     gy_free(s.encoded);
-    gy_free(data.labels);
     GY_TRY(status);
     s.result.struct_size = sizeof(s.result);
     *result = s.result;
