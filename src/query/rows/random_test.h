@@ -97,7 +97,8 @@ static inline gy_frame *test_frame(gy_random *random, gy_schema *schema,
     return frame;
 }
 
-/** A value as a text that tells all values apart: "null", or the kind's own, with quotes. */
+/** A value as a text that tells all values apart: "null", or the kind's own, with quotes. -0 is
+ * 0, as in keys. */
 static inline size_t test_value(const gy_column *column, int64_t row, char *to, size_t size)
 {
     if (gy_column_is_null(column, row)) {
@@ -106,6 +107,9 @@ static inline size_t test_value(const gy_column *column, int64_t row, char *to, 
     if (column->field->kind == GY_FIELD_TEXT) {
         const gy_text_view text = gy_column_text(column, row);
         return gy_print(to, size, "'%.*s'", (int)text.size_bytes, text.data);
+    }
+    if (column->field->kind == GY_FIELD_DOUBLE && gy_column_double(column, row) == 0) {
+        return gy_print(to, size, "0");
     }
     char value[GY_FRAME_VALUE_BYTES];
     gy_frame_write(column, row, value);

@@ -214,14 +214,6 @@ GY_MUST_CHECK gy_status gy_rows_state_emit(const gy_rows_state *state,
                                            const uint64_t *const *records, int64_t count,
                                            bool is_final, gy_frame_maker *makers);
 
-/* Sums of doubles (exact.c): independent of the order. */
-enum { GY_ROWS_EXACT_WORDS = 6 };
-/** Add a value; the words are zero at first. */
-void gy_rows_exact_add(uint64_t *words, double value);
-void gy_rows_exact_merge(uint64_t *words, const uint64_t *other);
-/** The sum, rounded once. GY_LIMIT it is past the range of a double. */
-GY_MUST_CHECK gy_status gy_rows_exact_sum(const uint64_t *words, double *sum);
-
 /* ---- groups (groups.c) ---- */
 
 /** Records by key: hash, key, states, in words. */
@@ -348,5 +340,50 @@ GY_MUST_CHECK gy_status gy_rows_runs_add(gy_rows_runs *runs, const gy_rows_limit
 GY_MUST_CHECK gy_status gy_rows_runs_merge(gy_rows_runs *runs, gy_schema *schema,
                                            const gy_rows_sort_options *options,
                                            gy_frame_source *out);
+
+/* ---- matching (match.c) ---- */
+
+/** What a join is, in terms of the side that is built and the one that probes. */
+typedef struct gy_rows_match_plan {
+    gy_schema *built_schema, *probe_schema; /* tagged: an int64 column behind the others */
+    gy_schema *out_schema;                  /* the same */
+    gy_schema *pair_schema;                 /* of the condition: left and right columns */
+    gy_rows_key_layout built_layout, probe_layout;
+    bool builds_left, is_tagged;
+    int left_count; /* columns, without the tag */
+    int *columns;   /* (column_count) that come out, of the left side, then the right one */
+    int column_count;
+    bool gives_pairs;
+    bool gives_probe_matched, gives_probe_unmatched; /* each once, with nulls beside it */
+    bool gives_built_matched, gives_built_unmatched;
+    bool marks_built; /* one of the last two */
+    gy_rows_keep keep;
+    void *keep_arg;
+} gy_rows_match_plan;
+
+/** What NOT IN must know of the right side. */
+typedef struct gy_rows_not_in {
+    bool has_rows, has_null;
+} gy_rows_not_in;
+
+/** Look at rows of the right side. */
+void gy_rows_not_in_see(gy_rows_not_in *right, const gy_frame *frame, int key);
+
+typedef struct gy_rows_matcher gy_rows_matcher;
+
+/** Build a table of rows. Takes what is in the list, also on failure. `right`: of NOT IN, else
+ * NULL; that and the plan must outlive it. GY_NOMEM; GY_LIMIT */
+GY_MUST_CHECK gy_status gy_rows_matcher_new(const gy_rows_match_plan *plan,
+                                            gy_rows_not_in *right, gy_rows_list *built,
+                                            gy_rows_matcher **matcher);
+/** The table has but a block of the rows. `known` has a bit for each probing row, whether one
+ * of the blocks had a match. Probing rows stand alone in the last block. */
+void gy_rows_matcher_blocks(gy_rows_matcher *matcher, uint8_t *known, bool is_last);
+void gy_rows_matcher_free(gy_rows_matcher *matcher);
+/** The next rows of the join; reads `probe` to its end. GY_DONE */
+GY_MUST_CHECK gy_status gy_rows_matcher_next(gy_rows_matcher *matcher,
+                                             const gy_frame_source *probe, gy_frame **frame);
+/** Memory for so many rows of so many bytes. */
+uint64_t gy_rows_matcher_bytes(const gy_rows_match_plan *plan, uint64_t bytes, int64_t rows);
 
 #endif

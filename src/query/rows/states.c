@@ -3,12 +3,13 @@
  *
  *   count             number
  *   sum, avg          number of values, then of int64 a sum of 128 bits, of decimal one of 192,
- *                     of double an exact one (exact.c)
+ *                     of double an exact one (exact.h)
  *   min, max, any,    whether there is a value, then the value as in a key
  *   bool_and, bool_or
  *
  * As columns they are one int64 a word, but the last kind, which is one column of its type.
  */
+#include "query/rows/exact.h"
 #include "query/rows/rows_priv.h"
 
 __extension__ typedef unsigned __int128 wide;

@@ -1,0 +1,292 @@
+/* Partitions of frames: by hash, by ranges of keys, and samples from which ranges are cut. */
+#include "query/rows/rows_priv.h"
+
+#include "mapreduce/hash.h"
+#include "mapreduce/sort.h"
+
+/* Rows by their part: one frame each. */
+static gy_status gather_parts(const gy_frame *frame, const int32_t *part_of, int parts,
+                              gy_frame **out)
+{
+    const int64_t rows = gy_frame_rows(frame);
+    int64_t *ends = gy_alloc_zero("query.parts", (size_t)parts + 1, sizeof(*ends));
+    int32_t *order = gy_alloc("query.parts", ((size_t)rows + 1) * sizeof(*order));
+    gy_status status = ends == NULL || order == NULL ? GY_NOMEM : GY_OK;
+    int made = 0;
+    if (status == GY_OK) {
+        for (int64_t i = 0; i < rows; i++) {
+            GY_CHECK_DEEP(part_of[i] >= 0 && part_of[i] < parts);
+            ends[part_of[i] + 1]++;
+        }
+        for (int p = 0; p < parts; p++) {
+            ends[p + 1] += ends[p];
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            order[ends[part_of[i]]++] = (int32_t)i;
+        }
+    }
+    while (made < parts && status == GY_OK) {
+        const int64_t begin = made == 0 ? 0 : ends[made - 1];
+        status = gy_rows_gather(frame, order + begin, ends[made] - begin, &out[made]);
+        made += status == GY_OK;
+    }
+    for (int p = 0; p < made && status < 0; p++) {
+        gy_frame_drop(out[p]);
+    }
+    gy_free(ends);
+    gy_free(order);
+    return status;
+}
+
+gy_status gy_rows_partition_hash(const gy_frame *frame, const int *keys, int key_count,
+                                 int parts, gy_frame **out)
+{
+    const int64_t rows = gy_frame_rows(frame);
+    GY_ASSERT(parts > 0);
+    uint64_t *hashes = gy_alloc("query.hashes", ((size_t)rows + 1) * sizeof(*hashes));
+    int32_t *part_of = gy_alloc("query.parts", ((size_t)rows + 1) * sizeof(*part_of));
+    gy_status status = hashes == NULL || part_of == NULL ? GY_NOMEM : GY_OK;
+    if (status == GY_OK) {
+        gy_rows_hash(frame, keys, key_count, hashes);
+        for (int64_t i = 0; i < rows; i++) {
+            part_of[i] = (int32_t)gy_hash_partition(hashes[i], (uint32_t)parts);
+        }
+        status = gather_parts(frame, part_of, parts, out);
+    }
+    gy_free(hashes);
+    gy_free(part_of);
+    return status;
+}
+
+static int compare_keys(const gy_rows_order_keys *a, int64_t row, const gy_rows_order_keys *b,
+                        int64_t other)
+{
+    return gy_sort_bytes_compare(
+        a->bytes + a->starts[row], (size_t)(a->starts[row + 1] - a->starts[row]),
+        b->bytes + b->starts[other], (size_t)(b->starts[other + 1] - b->starts[other]));
+}
+
+/* How many bounds are not above a row. */
+static int32_t part_of_key(const gy_rows_order_keys *keys, int64_t row,
+                           const gy_rows_order_keys *bounds)
+{
+    int64_t low = 0, high = bounds->rows;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (compare_keys(bounds, middle, keys, row) <= 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (int32_t)low;
+}
+
+/* The same keys, of a frame that has nothing else. */
+static gy_rows_sort_key *keys_alone(const gy_rows_sort_key *keys, int key_count)
+{
+    gy_rows_sort_key *alone = gy_alloc("query.keys", ((size_t)key_count + 1) * sizeof(*alone));
+    for (int k = 0; k < key_count && alone != NULL; k++) {
+        alone[k] = keys[k];
+        alone[k].column = k;
+    }
+    return alone;
+}
+
+gy_status gy_rows_partition_range(const gy_frame *frame, const gy_rows_sort_key *keys,
+                                  int key_count, const gy_frame *bounds, gy_frame **out)
+{
+    const int64_t rows = gy_frame_rows(frame);
+    gy_rows_order_keys mine = {.rows = 0}, theirs = {.rows = 0};
+    gy_rows_sort_key *alone = keys_alone(keys, key_count);
+    int32_t *part_of = gy_alloc("query.parts", ((size_t)rows + 1) * sizeof(*part_of));
+    gy_status status = alone == NULL || part_of == NULL ? GY_NOMEM : GY_OK;
+    if (status == GY_OK) {
+        status = gy_rows_order_encode(frame, keys, key_count, &mine);
+    }
+    if (status == GY_OK) {
+        status = gy_rows_order_encode(bounds, alone, key_count, &theirs);
+    }
+    if (status == GY_OK) {
+        for (int64_t i = 0; i < rows; i++) {
+            part_of[i] = part_of_key(&mine, i, &theirs);
+        }
+        status = gather_parts(frame, part_of, (int)gy_frame_rows(bounds) + 1, out);
+    }
+    gy_rows_order_keys_free(&mine);
+    gy_rows_order_keys_free(&theirs);
+    gy_free(alone);
+    gy_free(part_of);
+    return status;
+}
+
+/* ---- samples ---- */
+
+struct gy_rows_sampler {
+    gy_schema *schema; /* of the key columns */
+    int *columns;
+    int key_count;
+    int64_t rows_max;
+    uint64_t seed, seen;
+    uint64_t most;     /* rows whose number drawn is not below this one are left out */
+    gy_rows_list list; /* of rows that were drawn */
+    gy_entry *drawn;   /* (list.rows) the number drawn, and the row */
+    size_t capacity;
+};
+
+gy_status gy_rows_sampler_new(gy_schema *schema, const gy_rows_sort_key *keys, int key_count,
+                              int rows_max, uint64_t seed, gy_rows_sampler **sampler)
+{
+    GY_ASSERT(rows_max > 0);
+    gy_rows_sampler *made = gy_alloc_zero("query.sampler", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->rows_max = rows_max;
+    made->seed = seed;
+    made->most = UINT64_MAX;
+    made->key_count = key_count;
+    made->columns = gy_alloc_zero("query.sampler", (size_t)key_count + 1, sizeof(int));
+    gy_status status = made->columns == NULL ? GY_NOMEM : GY_OK;
+    for (int k = 0; k < key_count && status == GY_OK; k++) {
+        made->columns[k] = keys[k].column;
+    }
+    if (status == GY_OK) {
+        status = gy_rows_check_columns(schema, made->columns, key_count, "key");
+    }
+    if (status == GY_OK) {
+        status = gy_rows_schema_of(schema, NULL, made->columns, key_count, &made->schema);
+    }
+    if (status < 0) {
+        gy_rows_sampler_free(made);
+        return status;
+    }
+    *sampler = made;
+    return GY_OK;
+}
+
+void gy_rows_sampler_free(gy_rows_sampler *sampler)
+{
+    if (sampler == NULL) {
+        return;
+    }
+    gy_rows_list_free(&sampler->list);
+    gy_schema_drop(sampler->schema);
+    gy_free(sampler->columns);
+    gy_free(sampler->drawn);
+    gy_free(sampler);
+}
+
+static int order_of_rows(const void *a, const void *b)
+{
+    const gy_entry *x = a, *y = b;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* Keep the rows_max rows with the least numbers, in the order in which they came. */
+static gy_status cut(gy_rows_sampler *it)
+{
+    const size_t rows = (size_t)it->list.rows;
+    const size_t kept = (size_t)GY_MIN(it->list.rows, it->rows_max);
+    gy_entry *scratch = gy_alloc("query.sampler", (rows + 1) * sizeof(*scratch));
+    int32_t *chosen = gy_alloc("query.sampler", (kept + 1) * sizeof(*chosen));
+    gy_frame *all = NULL, *less = NULL;
+    gy_status status = scratch == NULL || chosen == NULL ? GY_NOMEM : GY_OK;
+    if (status == GY_OK) {
+        status = gy_rows_concat(it->schema, it->list.frames, it->list.count, &all);
+    }
+    if (status == GY_OK) {
+        gy_mapreduce_entries_sort_words(it->drawn, scratch, rows);
+        it->most = kept == (size_t)it->rows_max ? it->drawn[kept - 1].prefix : UINT64_MAX;
+        qsort(it->drawn, kept, sizeof(*it->drawn), order_of_rows);
+        for (size_t i = 0; i < kept; i++) {
+            chosen[i] = (int32_t)it->drawn[i].position;
+            it->drawn[i].position = i;
+        }
+        status = gy_rows_gather(all, chosen, (int64_t)kept, &less);
+    }
+    if (status == GY_OK) {
+        gy_rows_list_free(&it->list);
+        status = gy_rows_list_add(&it->list, less);
+    }
+    gy_frame_drop(all);
+    gy_free(scratch);
+    gy_free(chosen);
+    return status;
+}
+
+gy_status gy_rows_sampler_add(gy_rows_sampler *it, const gy_frame *frame)
+{
+    const int64_t rows = gy_frame_rows(frame);
+    int32_t *chosen = gy_alloc("query.sampler", ((size_t)rows + 1) * sizeof(*chosen));
+    if (chosen == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status =
+        GY_GROW("query.sampler", it->drawn, it->capacity, (size_t)(it->list.rows + rows) + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows && status == GY_OK; i++) {
+        uint32_t words[4];
+        gy_philox(it->seed, 0, it->seen + (uint64_t)i, words);
+        const uint64_t number = (uint64_t)words[0] << 32 | words[1];
+        if (number < it->most) {
+            const uint64_t at = (uint64_t)(it->list.rows + count);
+            it->drawn[at] = (gy_entry){.prefix = number, .position = at};
+            chosen[count++] = (int32_t)i;
+        }
+    }
+    it->seen += (uint64_t)rows;
+    gy_frame *keys = NULL, *drawn = NULL;
+    if (status == GY_OK) {
+        status = gy_frame_select(frame, it->columns, it->key_count, &keys);
+    }
+    if (status == GY_OK) {
+        status = gy_rows_gather(keys, chosen, count, &drawn);
+    }
+    if (status == GY_OK) {
+        status = gy_rows_list_add(&it->list, drawn);
+    }
+    gy_frame_drop(keys);
+    gy_free(chosen);
+    return status == GY_OK && it->list.rows > 2 * it->rows_max ? cut(it) : status;
+}
+
+gy_status gy_rows_sampler_take(gy_rows_sampler *it, gy_frame **sample)
+{
+    GY_TRY(cut(it));
+    *sample = gy_frame_hold(it->list.frames[0]);
+    return GY_OK;
+}
+
+gy_status gy_rows_bounds(const gy_frame *sample, const gy_rows_sort_key *keys, int key_count,
+                         int parts, gy_frame **bounds)
+{
+    const int64_t rows = gy_frame_rows(sample);
+    GY_ASSERT(parts > 0);
+    gy_rows_order_keys encoded = {.rows = 0};
+    int32_t *order = gy_alloc("query.bounds", ((size_t)rows + 1) * sizeof(*order));
+    int32_t *chosen = gy_alloc("query.bounds", (size_t)parts * sizeof(*chosen));
+    gy_status status = order == NULL || chosen == NULL ? GY_NOMEM : GY_OK;
+    if (status == GY_OK) {
+        status = gy_rows_order(sample, keys, key_count, order);
+    }
+    if (status == GY_OK) {
+        status = gy_rows_order_encode(sample, keys, key_count, &encoded);
+    }
+    int64_t count = 0;
+    for (int p = 1; p < parts && rows > 0 && status == GY_OK; p++) {
+        const int32_t row = order[rows * p / parts];
+        /* a bound that is the one before, or the least key, would leave a part empty */
+        const int32_t before = count == 0 ? order[0] : chosen[count - 1];
+        if (compare_keys(&encoded, before, &encoded, row) < 0) {
+            chosen[count++] = row;
+        }
+    }
+    if (status == GY_OK) {
+        status = gy_rows_gather(sample, chosen, count, bounds);
+    }
+    gy_rows_order_keys_free(&encoded);
+    gy_free(order);
+    gy_free(chosen);
+    return status;
+}
