@@ -36,6 +36,7 @@
     X(cluster)                                                                                 \
     X(store)                                                                                   \
     X(script)                                                                                  \
+    X(query)                                                                                   \
     X(doctor)                                                                                  \
     X(info)
 

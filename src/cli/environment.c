@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 /* What the tests and scripts of the source tree read. */
-static const char *const development[] = {"GYRE_BIN",  "GYRE_CASES",    "GYRE_DATA",
-                                          "GYRE_MAN",  "GYRE_SANITIZE", "GYRE_SEED",
-                                          "GYRE_SOAK", "GYRE_TORCH",    NULL};
+static const char *const development[] = {
+    "GYRE_BIN",      "GYRE_CASES", "GYRE_DATA", "GYRE_DUCKDB", "GYRE_MAN",
+    "GYRE_SANITIZE", "GYRE_SEED",  "GYRE_SOAK", "GYRE_TORCH",  NULL};
 
 static bool is_in(const char *const *names, const char *name, size_t size)
 {

@@ -611,6 +611,22 @@ static const struct {
     {"bench", "duration", /* the time of a line */
      "begun=$(date +%s%N); gyre bench engine --duration 0.6 >said; "
      "[ $(($(date +%s%N) - begun)) -ge 600000000 ]"},
+    /* What each gives is in query_test.c. */
+    {"query", "file",
+     "echo 'select 7 as x' >q.sql && gyre query -f q.sql --format csv | grep -qx 7"},
+    {"query", "tables",
+     "printf 'a\\n5\\n' >tab.csv && gyre query --tables . --format csv 'select a from tab' | "
+     "grep -qx 5"},
+    {"query", "format", "[ \"$(gyre query --format json 'select 1 as a')\" = '{\"a\":1}' ]"},
+    {"query", "output", "gyre query -o q.out 'select 1 as a' && grep -qx 1 q.out"},
+    {"query", "workers", "gyre query -w 2 --format csv 'select 1 as a' | grep -qx 1"},
+    {"query", "memory",
+     "seq 60000 >k.csv; gyre query --memory 300KiB --stats --format csv 'select count(*) from "
+     "(select distinct \"1\" from \"k.csv\") s' 2>said && grep -Eq 'spilled .* in [1-9]' said"},
+    {"query", "explain",
+     "gyre query --explain 'select 1 as a' | grep -q '^project 1 as a  (about 1 rows)$'"},
+    {"query", "stats",
+     "gyre query --stats 'select 1 as a' 2>&1 >/dev/null | grep -q ' 1 rows '"},
 };
 
 GY_TEST(every_option_does_what_it_says)
@@ -686,8 +702,8 @@ GY_TEST(every_option_of_help_has_a_line)
 {
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict generate info bench plan tune doctor mr nameserver "
-              "daemon; do "
+        shell("for c in run train predict generate info bench plan tune doctor mr query "
+              "nameserver daemon; do "
               "gyre "
               "help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "

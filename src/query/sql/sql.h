@@ -90,6 +90,7 @@ struct gy_sql_node {
     int32_t modifiers[2], modifier_count; /* of CAST: decimal(15, 2) */
     gy_sql_node **items;
     uint32_t count;
+    uint32_t column; /* of COLUMN in a plan: the column's number there */
     gy_sql_select *select;
 };
 

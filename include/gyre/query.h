@@ -1,0 +1,80 @@
+/**
+ * Queries: SQL over CSV files. gy_query_new reads statements, each gy_query_next runs them up
+ * to the next answer, whose frames `rows` then gives:
+ *
+ *     gy_query_options options = GY_OPTIONS(gy_query_options, .text = text);
+ *     gy_status status = gy_query_new(&options, &query);
+ *     while (status == GY_OK) {
+ *         status = gy_query_next(query, &schema, &rows);
+ *     }
+ *     if (status < 0) {
+ *         fputs(gy_query_report(query), stderr);
+ *     }
+ *
+ * The grammar and the meaning are PostgreSQL's; src/query/README.md lists what there is and
+ * where it differs.
+ */
+#ifndef GYRE_QUERY_H
+#define GYRE_QUERY_H
+
+#include <gyre/frame.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Statements, and the views that they made so far. */
+typedef struct gy_query gy_query;
+
+/** `text` or `path` is needed. */
+typedef struct gy_query_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    const char *text;   /* statements, separated by semicolons; UTF-8, copied */
+    const char *path;   /* a file or object of statements, in place of text; errors begin with
+                           it, of a text with "query" */
+    const char *tables; /* a folder whose file NAME.csv is table NAME; NULL: none */
+    int workers;        /* threads that compute; 0: all cores */
+    uint64_t memory_bytes; /* of rows that operators keep before they spill; 0: no bound */
+    const char *scratch;   /* where they spill; NULL: TMPDIR, or /tmp */
+    bool is_planning;      /* plan and run nothing: answers have no rows */
+} gy_query_options;
+
+/**
+ * Read statements.
+ * @return GY_OK, caller owns; GY_FORMAT no SQL, GY_UNSUPPORTED what Gyre does not run or that
+ * libpg_query is not there, GY_LIMIT: *query is there, too, for its report; GY_ARG an option;
+ * GY_NOTFOUND, GY_IO of `path`; GY_NOMEM
+ * @threads any; a query is for one thread at a time
+ */
+GY_API GY_MUST_CHECK gy_status gy_query_new(const gy_query_options *options, gy_query **query);
+/** NULL is fine. */
+GY_API void gy_query_free(gy_query *query);
+
+/**
+ * Run statements up to the next one that has an answer. The answer is whole before any of it is
+ * given.
+ *
+ * @param schema of the answer; held once by the caller
+ * @param rows   the answer; the caller closes it before the next call
+ * @return GY_OK; GY_DONE there are no more; failures with a report: GY_NOTFOUND, GY_ARG,
+ * GY_TYPE, GY_FORMAT, GY_UNSUPPORTED by what is wrong with a statement or a file; GY_NUMERIC,
+ * GY_LIMIT a value that cannot be computed; GY_IO; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_query_next(gy_query *query, gy_schema **schema,
+                                             gy_frame_source *rows);
+
+/** The first failure for people, lines with place and caret; "" without one. */
+GY_API const char *gy_query_report(const gy_query *query);
+/** What people should know of the last answer: where types were guessed wrong; "" if nothing.
+ */
+GY_API const char *gy_query_note(const gy_query *query);
+/** The plan of the last answer, an operator a line; gy_string_free. NULL: out of memory, or
+ * there is none */
+GY_API char *gy_query_explain(const gy_query *query);
+/** The same with rows, time and spilled bytes of each operator. */
+GY_API char *gy_query_statistics(const gy_query *query);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,230 @@
+/* gyre query: SQL over CSV files. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <gyre/csv.h>
+#include <gyre/query.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* In the order of the enum. */
+#define FORMATS "table|csv|json"
+enum { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
+enum { ROWS_SHOWN = 1000 };
+
+static struct query_settings {
+    const char *file, *tables, *format, *output;
+    long long workers, memory;
+    bool is_explained, has_stats;
+} settings;
+
+#define PLACE(member) offsetof(struct query_settings, member)
+
+static const gy_option options[] = {
+    {&gy_option_file, GY_OPTION_PATH, "statements, in place of SQL", PLACE(file), 0, 0, NULL},
+    {&gy_option_tables, GY_OPTION_PATH, NULL, PLACE(tables), 0, 0, NULL},
+    {&gy_option_format, GY_OPTION_CHOICE, "of the answer; default: table, with -o csv",
+     PLACE(format), 0, 0, FORMATS},
+    {&gy_option_output, GY_OPTION_PATH, "a file; default: standard output", PLACE(output), 0, 0,
+     NULL},
+    {&gy_option_workers, GY_OPTION_INTEGER, "threads; default: all cores", PLACE(workers), 1,
+     1024, NULL},
+    {&gy_option_memory, GY_OPTION_SIZE,
+     "of rows that operators keep before they spill to TMPDIR; default: no limit",
+     PLACE(memory), 1, 0, NULL},
+    {&gy_option_explain, GY_OPTION_FLAG, "do not run it", PLACE(is_explained), 0, 0, NULL},
+    {&gy_option_stats, GY_OPTION_FLAG, "rows, time and spills of each operator",
+     PLACE(has_stats), 0, 0, NULL},
+};
+
+static int format(void)
+{
+    return settings.format != NULL   ? gy_cli_options_choice(FORMATS, settings.format)
+           : settings.output != NULL ? FORMAT_CSV
+                                     : FORMAT_TABLE;
+}
+
+/* ---- Answers ---- */
+
+static gy_status write_bytes(void *arg, const void *data, size_t size_bytes)
+{
+    return fwrite(data, 1, size_bytes, arg) == size_bytes ? GY_OK : GY_CANCELLED;
+}
+
+/* The rows that a table shows, and how many there are more. */
+static gy_status print_table(const gy_frame *frame, int64_t before, FILE *out)
+{
+    const gy_frame_print_options how =
+        GY_OPTIONS(gy_frame_print_options, .rows_max = ROWS_SHOWN);
+    if (before == 0) {
+        return gy_frame_print(frame, out, &how);
+    }
+    return GY_OK;
+}
+
+static gy_status print_frame(const gy_frame *frame, int64_t before, FILE *out)
+{
+    const gy_csv_write_options how =
+        GY_OPTIONS(gy_csv_write_options, .has_no_header = before > 0);
+    switch (format()) {
+    case FORMAT_CSV:
+        return gy_csv_write(frame, &how, write_bytes, out);
+    case FORMAT_JSON:
+        return gy_json_write(frame, write_bytes, out);
+    default:
+        return print_table(frame, before, out);
+    }
+}
+
+/* An answer without rows still has its columns' names. */
+static gy_status print_empty(gy_schema *schema, FILE *out)
+{
+    gy_frame_builder *builder = NULL;
+    gy_frame *frame = NULL;
+    gy_status status = gy_frame_builder_new(schema, &builder);
+    status = status == GY_OK ? gy_frame_finish(builder, &frame) : status;
+    status = status == GY_OK ? print_frame(frame, 0, out) : status;
+    gy_frame_drop(frame);
+    gy_frame_builder_free(builder);
+    return status;
+}
+
+static gy_status print_answer(gy_schema *schema, const gy_frame_source *rows, FILE *out)
+{
+    int64_t count = 0, shown = 0;
+    gy_status status = GY_OK;
+    while (status == GY_OK) {
+        gy_frame *frame = NULL;
+        status = rows->next(rows->arg, &frame);
+        if (status == GY_OK) {
+            shown = count == 0 ? gy_frame_rows(frame) : shown;
+            status = print_frame(frame, count, out);
+            count += gy_frame_rows(frame);
+        }
+        gy_frame_drop(frame);
+    }
+    if (status == GY_DONE && count == 0) {
+        return print_empty(schema, out);
+    }
+    if (status == GY_DONE && count > shown && format() == FORMAT_TABLE) {
+        fprintf(out, "(%lld rows in all; --format csv prints them)\n", (long long)count);
+    }
+    return status == GY_DONE ? GY_OK : status;
+}
+
+/* ---- Statements ---- */
+
+static void print_text(char *text, FILE *out)
+{
+    if (text != NULL) {
+        fputs(text, out);
+        gy_string_free(text);
+    }
+}
+
+static gy_status take_answer(const gy_query *query, gy_schema *schema,
+                             const gy_frame_source *rows, FILE *out)
+{
+    fputs(gy_query_note(query), stderr);
+    if (settings.is_explained) {
+        print_text(gy_query_explain(query), out);
+        return GY_OK;
+    }
+    const gy_status status = print_answer(schema, rows, out);
+    if (settings.has_stats) {
+        print_text(gy_query_statistics(query), stderr);
+    }
+    return status;
+}
+
+static gy_status run_all(gy_query *query, FILE *out)
+{
+    for (;;) {
+        gy_schema *schema = NULL;
+        gy_frame_source rows = {.next = NULL};
+        gy_status status = gy_query_next(query, &schema, &rows);
+        if (status != GY_OK) {
+            return status == GY_DONE ? GY_OK : status;
+        }
+        status = take_answer(query, schema, &rows, out);
+        rows.close(rows.arg);
+        gy_schema_drop(schema);
+        GY_TRY(status);
+    }
+}
+
+/* Answers go to a file whole or not at all: under another name at first. */
+static gy_status run_to_file(gy_query *query)
+{
+    char part[4096];
+    const int size = snprintf(part, sizeof(part), "%s.part", settings.output);
+    FILE *out = size > 0 && (size_t)size < sizeof(part) ? fopen(part, "wb") : NULL;
+    if (out == NULL) {
+        gy_print_to(stderr, "gyre query: --output %s: cannot be written\n", settings.output);
+        return GY_CANCELLED;
+    }
+    gy_status status = run_all(query, out);
+    const bool is_written = fclose(out) == 0;
+    if (status == GY_OK && (!is_written || rename(part, settings.output) != 0)) {
+        gy_print_to(stderr, "gyre query: --output %s: cannot be written\n", settings.output);
+        status = GY_CANCELLED;
+    }
+    if (status != GY_OK) {
+        (void)remove(part);
+    }
+    return status;
+}
+
+static void report(const gy_query *query, gy_status status)
+{
+    const char *text = gy_query_report(query);
+    char shown[4096];
+    fflush(stdout);
+    gy_printable(shown, sizeof(shown), text, strlen(text), "\n");
+    if (text[0] != '\0') {
+        fputs(shown, stderr);
+    } else if (status != GY_CANCELLED) {
+        (void)gy_cli_report_failure("query", status);
+    }
+}
+
+static int run(char **operands, int count)
+{
+    gy_query *query = NULL;
+    if ((count == 1) == (settings.file != NULL)) {
+        return gy_cli_report_usage(
+            "gyre query: expected statements of SQL, or --file FILE with them%s",
+            count == 1 ? ", not both" : "");
+    }
+    const gy_query_options how = GY_OPTIONS(
+        gy_query_options, .text = operands[0], .path = settings.file, .tables = settings.tables,
+        .workers = (int)settings.workers, .memory_bytes = (uint64_t)settings.memory,
+        .is_planning = settings.is_explained);
+    gy_status status = gy_query_new(&how, &query);
+    if (status == GY_OK) {
+        status = settings.output != NULL ? run_to_file(query) : run_all(query, stdout);
+    }
+    if (status < 0) {
+        report(query, status);
+    }
+    gy_query_free(query);
+    return status < 0 ? GY_EXIT_FAILURE : GY_EXIT_OK;
+}
+
+const gy_command gy_command_query = {
+    .name = "query",
+    .summary = "answer queries in SQL over CSV files",
+    .operands = "[SQL]",
+    .operands_most = 1,
+    .description =
+        "Runs statements of SQL, separated by semicolons: select, values, with, create view\n"
+        "and drop view, which lasts for the statements behind it. Grammar and meaning are\n"
+        "PostgreSQL's. A table is a CSV file by its path (\"log.csv\"), files by a pattern\n"
+        "(\"log/*.csv\"), read_csv('f', delim => '|', header => false, columns => 'a int, b\n"
+        "text'), or NAME for NAME.csv of the folder --tables. gz and zst are read as they are.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .settings = &settings,
+    .run = run,
+};

@@ -1,0 +1,231 @@
+/* What rows come from: tables, views, derived tables, joins. */
+#include "query/plan/plan_priv.h"
+
+#include <string.h>
+
+/* ---- Tables ---- */
+
+static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
+                      gy_query_answer *answer)
+{
+    const gy_query_planner *planner = in->planner;
+    const gy_query_table *table = NULL;
+    const gy_status status = planner->catalog->find(planner->catalog->arg, from, &table);
+    if (status != GY_OK) {
+        char why[1024];
+        gy_print(why, sizeof(why), "%s", gy_error_text());
+        return gy_sql_refuse(planner->source, from->place, status, "%s", why);
+    }
+    const uint32_t count = (uint32_t)gy_schema_count(table->schema);
+    gy_query_node *made = gy_query_node_new(planner, GY_QUERY_SCAN, NULL, NULL, count);
+    gy_sql_name *names = gy_query_alloc(planner, count, sizeof(*names));
+    int *fields = gy_query_alloc(planner, count, sizeof(*fields));
+    if (made == NULL || names == NULL || fields == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const gy_field *field = gy_schema_field(table->schema, (int)i);
+        const gy_expr_type type = {.kind = field->kind,
+                                   .precision = field->precision,
+                                   .scale = field->scale,
+                                   .is_nullable = true};
+        GY_TRY(gy_query_column_add(planner, field->name, &type, &made->columns[i]));
+        planner->plan->columns[made->columns[i]].distinct = table->rows;
+        names[i] = (gy_sql_name){.text = field->name, .is_quoted = true};
+        fields[i] = (int)i;
+    }
+    made->table = table;
+    made->fields = fields;
+    made->rows = table->rows;
+    *answer = (gy_query_answer){.node = made, .names = names};
+    return GY_OK;
+}
+
+/* Names in parentheses behind an alias take the place of the first columns'. */
+static gy_status rename_columns(const gy_query_planner *planner, const gy_sql_name *names,
+                                uint32_t count, uint32_t place, const gy_query_answer *answer)
+{
+    if (count > answer->node->count) {
+        return gy_sql_refuse(planner->source, place, GY_FORMAT,
+                             "%u names for a table of %u columns", count, answer->node->count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        answer->names[i] = names[i];
+    }
+    return GY_OK;
+}
+
+static gy_status table(const gy_query_resolver *in, const gy_sql_from *from,
+                       gy_query_answer *answer)
+{
+    const gy_query_views *found = NULL;
+    for (const gy_query_views *at = in->views; at != NULL && from->kind == GY_SQL_TABLE;
+         at = at->next) {
+        if (gy_query_matches(from->name.text, from->name.is_quoted, at->view->name.text) > 0) {
+            found = at;
+            break;
+        }
+    }
+    if (from->kind == GY_SQL_DERIVED) {
+        return gy_query_select(in->planner, from->select,
+                               in->scope != NULL ? in->scope->outer : NULL, in->views, answer);
+    }
+    if (found == NULL) {
+        return scan(in, from, answer);
+    }
+    GY_TRY(gy_query_select(in->planner, found->view->select, NULL, found->next, answer));
+    return rename_columns(in->planner, found->view->columns, found->view->column_count,
+                          found->view->place, answer);
+}
+
+static gy_status leaf(const gy_query_resolver *in, const gy_sql_from *from,
+                      gy_query_scope *scope, gy_query_node **out)
+{
+    gy_query_answer answer = {.node = NULL};
+    const char *name = from->alias.text != NULL        ? from->alias.text
+                       : from->kind == GY_SQL_TABLE    ? from->name.text
+                       : from->kind == GY_SQL_FUNCTION ? from->call->text
+                                                       : NULL;
+    GY_TRY(table(in, from, &answer));
+    GY_TRY(
+        rename_columns(in->planner, from->columns, from->column_count, from->place, &answer));
+    for (uint32_t i = 0; i < scope->count; i++) {
+        if (name != NULL && scope->names[i].table != NULL &&
+            strcmp(scope->names[i].table, name) == 0) {
+            return gy_sql_refuse(in->planner->source, from->place, GY_ARG,
+                                 "table name \"%s\" is there twice: give one an alias", name);
+        }
+    }
+    for (uint32_t i = 0; i < answer.node->count; i++) {
+        GY_TRY(gy_query_scope_add(in->planner, scope, name, answer.names[i].text,
+                                  answer.node->columns[i]));
+    }
+    *out = answer.node;
+    return GY_OK;
+}
+
+/* ---- Joins ---- */
+
+typedef struct sides {
+    gy_query_scope *scope;
+    uint32_t begin, middle; /* names of the left side, and behind them of the right one */
+    gy_query_list on;
+} sides;
+
+/* The name of a side that `using` means. */
+static gy_status find_using(const gy_query_planner *planner, const gy_sql_from *from,
+                            const gy_sql_name *name, const gy_query_scope *scope,
+                            gy_query_name **found)
+{
+    const gy_sql_node node = {.kind = GY_SQL_COLUMN,
+                              .place = from->place,
+                              .text = name->text,
+                              .is_quoted = name->is_quoted};
+    uint32_t column = GY_QUERY_NONE;
+    GY_TRY(gy_query_find(planner, scope, &node, &column));
+    for (uint32_t i = 0; i < scope->count; i++) {
+        if (scope->names[i].column == column && !scope->names[i].is_merged) {
+            *found = &scope->names[i];
+        }
+    }
+    return GY_OK;
+}
+
+/* One column of both sides: the left one, of a right join the right one, of a full join what
+ * is not null. It comes first. */
+static gy_status merge_using(const gy_query_planner *planner, const gy_sql_from *from,
+                             const gy_sql_name *name, const sides *of, gy_query_list *full)
+{
+    const gy_query_scope left = {.names = of->scope->names + of->begin,
+                                 .count = of->middle - of->begin};
+    const gy_query_scope right = {.names = of->scope->names + of->middle,
+                                  .count = of->scope->count - of->middle};
+    gy_query_name *a = NULL, *b = NULL;
+    gy_expr_type type;
+    GY_TRY(find_using(planner, from, name, &left, &a));
+    GY_TRY(find_using(planner, from, name, &right, &b));
+    gy_sql_node *const both[2] = {gy_query_make_column(planner, a->column, from->place),
+                                  gy_query_make_column(planner, b->column, from->place)};
+    gy_sql_node *equal = gy_query_make_operation(planner, "=", both[0], both[1]);
+    if (equal == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_query_type(planner, equal, &type));
+    GY_TRY(gy_query_list_add(planner, full + 1, equal));
+    if (from->join == GY_SQL_FULL) {
+        GY_TRY(gy_query_list_add(
+            planner, full, gy_query_make(planner, GY_SQL_COALESCE, from->place, both, 2)));
+    } else {
+        GY_TRY(gy_query_list_add(planner, full, both[from->join == GY_SQL_RIGHT ? 1 : 0]));
+    }
+    a->is_merged = true;
+    b->is_merged = true;
+    return GY_OK;
+}
+
+/* The merged columns' names stand in front of the others. */
+static gy_status using(const gy_query_planner *planner, const gy_sql_from *from,
+                       const gy_query_list *merged, const sides *of, gy_query_node **out)
+{
+    const uint32_t count = from->using_count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t column = GY_QUERY_NONE;
+        GY_TRY(gy_query_compute(planner, from->using[i].text, merged->items[i], out, &column));
+        GY_TRY(gy_query_scope_add(planner, of->scope, NULL, planner->plan->columns[column].name,
+                                  column));
+    }
+    gy_query_name *names = gy_query_alloc(planner, of->scope->count, sizeof(*names));
+    if (names == NULL) {
+        return GY_NOMEM;
+    }
+    const uint32_t others = of->scope->count - count - of->begin;
+    gy_query_name *at = of->scope->names + of->begin;
+    memcpy(names, at + others, count * sizeof(*names));
+    memcpy(names + count, at, others * sizeof(*names));
+    memcpy(at, names, (others + count) * sizeof(*names));
+    return GY_OK;
+}
+
+static const gy_query_join kinds[] = {[GY_SQL_CROSS] = GY_QUERY_INNER,
+                                      [GY_SQL_INNER] = GY_QUERY_INNER,
+                                      [GY_SQL_LEFT] = GY_QUERY_LEFT,
+                                      [GY_SQL_RIGHT] = GY_QUERY_RIGHT,
+                                      [GY_SQL_FULL] = GY_QUERY_FULL};
+
+static gy_status join(gy_query_resolver *in, const gy_sql_from *from, gy_query_scope *scope,
+                      gy_query_node **out)
+{
+    gy_query_node *right = NULL;
+    gy_query_list lists[2] = {{.items = NULL}, {.items = NULL}}; /* merged, on */
+    sides of = {.scope = scope, .begin = scope->count};
+    GY_TRY(gy_query_from(in, from->left, scope, out));
+    of.middle = scope->count;
+    GY_TRY(gy_query_from(in, from->right, scope, &right));
+    for (uint32_t i = 0; i < from->using_count; i++) {
+        GY_TRY(merge_using(in->planner, from, &from->using[i], &of, lists));
+    }
+    gy_query_scope own = {.names = scope->names + of.begin,
+                          .count = scope->count - of.begin,
+                          .outer = scope->outer};
+    gy_query_resolver on = {
+        .planner = in->planner, .scope = &own, .views = in->views, .clause = "JOIN conditions"};
+    if (from->on != NULL && kinds[from->join] == GY_QUERY_INNER) {
+        GY_TRY(gy_query_join_nodes(in->planner, GY_QUERY_INNER, &lists[1], right, out));
+        on.input = out;
+        return gy_query_where(&on, from->on);
+    }
+    if (from->on != NULL) {
+        gy_sql_node *condition = NULL;
+        GY_TRY(gy_query_resolve(&on, from->on, &condition));
+        GY_TRY(gy_query_check_condition(in->planner, condition));
+        GY_TRY(gy_query_split(in->planner, condition, &lists[1]));
+    }
+    GY_TRY(gy_query_join_nodes(in->planner, kinds[from->join], &lists[1], right, out));
+    return from->using_count > 0 ? using(in->planner, from, &lists[0], &of, out) : GY_OK;
+}
+
+gy_status gy_query_from(gy_query_resolver *in, const gy_sql_from *from, gy_query_scope *scope,
+                        gy_query_node **out)
+{
+    return from->kind == GY_SQL_JOIN ? join(in, from, scope, out) : leaf(in, from, scope, out);
+}

@@ -1,0 +1,395 @@
+/* Queries: <gyre/query.h>. */
+#include "query/run/run.h"
+
+#include "base/options.h"
+#include "base/setting.h"
+#include "base/thread.h"
+
+#include <gyre/query.h>
+
+#include <string.h>
+
+/* Deep enough for a tree of GY_SQL_DEPTH_MAX levels; memory is taken as it is touched. */
+enum { STACK_BYTES = 512 << 20 };
+
+/* A view that a statement made. */
+typedef struct made_view made_view;
+struct made_view {
+    gy_query_views views; /* first */
+    made_view *older;
+};
+
+struct gy_query {
+    gy_query_options options;
+    gy_text text;
+    char *name, *tables_folder, *scratch;
+    gy_sql_report report;
+    gy_sql_source source;
+    gy_sql_script script;
+    uint32_t at; /* the next statement */
+    gy_engine *engine;
+    gy_query_tables tables;
+    made_view *views;
+    gy_query_plan plan; /* of the last answer */
+    gy_query_run run;
+    bool has_plan;
+    char note[1280];
+};
+
+/* ---- Making ---- */
+
+static gy_status copy(const char *text, char **out)
+{
+    if (text != NULL) {
+        *out = gy_copy_text("query.text", text);
+        return *out != NULL ? GY_OK : GY_NOMEM;
+    }
+    return GY_OK;
+}
+
+static gy_status take_bytes(void *arg, const void *data, size_t size_bytes)
+{
+    gy_text *text = arg;
+    if (text->size_bytes + size_bytes > GY_SQL_SOURCE_MAX) {
+        return gy_fail(GY_LIMIT, "statements of more than %d bytes", GY_SQL_SOURCE_MAX);
+    }
+    gy_text_add_bytes(text, data, size_bytes);
+    return text->status;
+}
+
+static gy_status take_texts(gy_query *query, const gy_query_options *options)
+{
+    const char *scratch =
+        options->scratch != NULL ? options->scratch : gy_setting_get("TMPDIR");
+    if (options->path != NULL) {
+        GY_TRY(gy_store_read(options->path, false, take_bytes, &query->text));
+    } else {
+        gy_text_add(&query->text, "%s", options->text);
+        GY_TRY(query->text.status);
+    }
+    GY_TRY(copy(options->path != NULL ? options->path : "query", &query->name));
+    GY_TRY(copy(options->tables, &query->tables_folder));
+    GY_TRY(copy(scratch != NULL ? scratch : "/tmp", &query->scratch));
+    query->source = (gy_sql_source){.path = query->name,
+                                    .text = gy_text_get(&query->text),
+                                    .size = query->text.size_bytes,
+                                    .report = &query->report};
+    query->tables.folder = query->tables_folder;
+    return GY_OK;
+}
+
+gy_status gy_query_new(const gy_query_options *given, gy_query **out)
+{
+    gy_query_options options;
+    GY_TRY(gy_options_take(gy_query_options, &options, given));
+    *out = NULL;
+    if ((options.text == NULL) == (options.path == NULL) || options.workers < 0) {
+        return gy_fail(GY_ARG, "a query of %d workers with %s", options.workers,
+                       options.text == NULL ? "no text" : "a text");
+    }
+    gy_query *query = gy_alloc_zero("query", 1, sizeof(*query));
+    if (query == NULL) {
+        return GY_NOMEM;
+    }
+    query->options = options;
+    gy_status status = take_texts(query, &options);
+    const gy_engine_options workers = GY_OPTIONS(gy_engine_options, .workers = options.workers);
+    status = status == GY_OK ? gy_engine_new(&workers, &query->engine) : status;
+    if (status != GY_OK) {
+        gy_query_free(query);
+        return status;
+    }
+    *out = query;
+    return gy_sql_read(&query->source, &query->script);
+}
+
+static void drop_plan(gy_query *query)
+{
+    gy_query_run_fini(&query->run);
+    if (query->has_plan) {
+        gy_query_plan_fini(&query->plan);
+        query->has_plan = false;
+    }
+}
+
+void gy_query_free(gy_query *query)
+{
+    if (query == NULL) {
+        return;
+    }
+    drop_plan(query);
+    while (query->views != NULL) {
+        made_view *older = query->views->older;
+        gy_free(query->views);
+        query->views = older;
+    }
+    gy_query_tables_fini(&query->tables);
+    gy_sql_script_fini(&query->script);
+    gy_engine_free(query->engine);
+    gy_text_free(&query->text);
+    gy_free(query->name);
+    gy_free(query->tables_folder);
+    gy_free(query->scratch);
+    gy_free(query);
+}
+
+/* ---- Views ---- */
+
+static gy_query_views *views_of(const gy_query *query)
+{
+    return query->views != NULL ? &query->views->views : NULL;
+}
+
+/* Of a view that was dropped the links of younger ones stay: it is passed over. */
+static made_view **find_view(gy_query *query, const gy_sql_name *name)
+{
+    for (made_view **at = &query->views; *at != NULL; at = &(*at)->older) {
+        const char *other = (*at)->views.view->name.text;
+        if (strcmp(other, name->text) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static void relink(gy_query *query)
+{
+    for (made_view *at = query->views; at != NULL; at = at->older) {
+        at->views.next = at->older != NULL ? &at->older->views : NULL;
+    }
+}
+
+/* A view is planned when it is made, so that what is wrong with it is said there. */
+static gy_status create_view(gy_query *query, const gy_sql_statement *statement)
+{
+    const gy_query_catalog catalog = gy_query_catalog_of(&query->tables);
+    made_view **same = find_view(query, &statement->view.name);
+    gy_query_plan plan;
+    if (same != NULL && !statement->is_replacing) {
+        return gy_sql_refuse(&query->source, statement->view.place, GY_EXISTS,
+                             "there is a view \"%s\" already", statement->view.name.text);
+    }
+    GY_TRY(gy_query_plan_make(&query->source, statement->view.select, &catalog, views_of(query),
+                              &plan));
+    const uint32_t count = plan.root->count;
+    gy_query_plan_fini(&plan);
+    if (statement->view.column_count > count) {
+        return gy_sql_refuse(&query->source, statement->view.place, GY_FORMAT,
+                             "%u names for a view of %u columns", statement->view.column_count,
+                             count);
+    }
+    made_view *made = gy_alloc_zero("query.view", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    if (same != NULL) { /* the new one stands where the old one was, so that others see it */
+        made->views.view = &statement->view;
+        made->older = (*same)->older;
+        gy_free(*same);
+        *same = made;
+    } else {
+        *made = (made_view){.views = {.view = &statement->view}, .older = query->views};
+        query->views = made;
+    }
+    relink(query);
+    return GY_OK;
+}
+
+static gy_status drop_view(gy_query *query, const gy_sql_statement *statement)
+{
+    made_view **at = find_view(query, &statement->view.name);
+    if (at == NULL) {
+        return statement->may_be_missing
+                   ? GY_OK
+                   : gy_sql_refuse(&query->source, statement->place, GY_NOTFOUND,
+                                   "there is no view \"%s\"", statement->view.name.text);
+    }
+    made_view *gone = *at;
+    *at = gone->older;
+    gy_free(gone);
+    relink(query);
+    return GY_OK;
+}
+
+/* ---- Answers ---- */
+
+/* Frames of an answer, held. */
+typedef struct held {
+    gy_frame **frames;
+    size_t count, capacity;
+} held;
+
+static void drop_held(held *of)
+{
+    for (size_t i = 0; i < of->count; i++) {
+        gy_frame_drop(of->frames[i]);
+    }
+    gy_free(of->frames);
+    *of = (held){.frames = NULL};
+}
+
+static gy_status take_all(const gy_query_stream *stream, held *to)
+{
+    for (;;) {
+        gy_frame *one = NULL;
+        gy_status status = stream->source.next(stream->source.arg, &one);
+        if (status != GY_OK) {
+            return status == GY_DONE ? GY_OK : status;
+        }
+        status = GY_GROW("query.answer", to->frames, to->capacity, to->count + 1);
+        if (status != GY_OK) {
+            gy_frame_drop(one);
+            return status;
+        }
+        to->frames[to->count++] = one;
+    }
+}
+
+static gy_status run_plan(gy_query *query, held *answer)
+{
+    gy_query_stream stream = {.schema = NULL};
+    query->run = (gy_query_run){.plan = &query->plan,
+                                .engine = query->engine,
+                                .memory_bytes = query->options.memory_bytes,
+                                .scratch = query->scratch};
+    GY_TRY(gy_query_run_init(&query->run));
+    GY_TRY(gy_query_run_open(&query->run, &stream));
+    const gy_status status = query->options.is_planning ? GY_OK : take_all(&stream, answer);
+    gy_query_stream_close(&stream);
+    return status;
+}
+
+static gy_status plan_once(gy_query *query, const gy_sql_statement *statement)
+{
+    const gy_query_catalog catalog = gy_query_catalog_of(&query->tables);
+    drop_plan(query);
+    GY_TRY(gy_query_plan_make(&query->source, statement->select, &catalog, views_of(query),
+                              &query->plan));
+    query->has_plan = true;
+    return GY_OK;
+}
+
+/* Where guessed types did not fit they are found over all rows; each table once. */
+static gy_status answer(gy_query *query, const gy_sql_statement *statement, held *rows)
+{
+    query->note[0] = '\0';
+    for (;;) {
+        GY_TRY(plan_once(query, statement));
+        const gy_status status = run_plan(query, rows);
+        gy_query_files *wrong = query->run.wrong;
+        if (status != GY_TYPE || wrong == NULL || wrong->is_retyped) {
+            return status;
+        }
+        drop_held(rows);
+        const size_t used = strlen(query->note);
+        gy_print(query->note + used, sizeof(query->note) - used,
+                 "%s: the types of all rows were found, and the query was planned again\n",
+                 gy_error_text());
+        GY_TRY(gy_query_files_retype(wrong, query->engine));
+    }
+}
+
+/* ---- Statements ---- */
+
+typedef struct work {
+    gy_query *query;
+    held rows;
+    gy_status status;
+    gy_error error;
+} work;
+
+static gy_status run_statements(gy_query *query, held *rows)
+{
+    while (query->at < query->script.count) {
+        const gy_sql_statement *statement = &query->script.statements[query->at++];
+        if (statement->what == GY_SQL_ASK) {
+            return answer(query, statement, rows);
+        }
+        GY_TRY(statement->what == GY_SQL_CREATE_VIEW ? create_view(query, statement)
+                                                     : drop_view(query, statement));
+    }
+    return GY_DONE;
+}
+
+static void *run_deep(void *arg)
+{
+    work *in = arg;
+    in->status = run_statements(in->query, &in->rows);
+    if (in->status < 0) {
+        drop_held(&in->rows);
+        gy_error_take(&in->error, in->status);
+    }
+    return NULL;
+}
+
+/* Failures without a place are reported by their text alone. */
+static gy_status report(gy_query *query, const gy_error *error)
+{
+    if (query->report.status == GY_OK) {
+        query->report.status = error->status;
+        gy_print(query->report.text, sizeof(query->report.text), "%s: %s\n", query->name,
+                 error->text);
+    }
+    return gy_error_raise(error);
+}
+
+gy_status gy_query_next(gy_query *query, gy_schema **schema, gy_frame_source *rows)
+{
+    work in = {.query = query};
+    gy_thread thread;
+    if (query->report.status != GY_OK) {
+        return query->report.status;
+    }
+    GY_TRY(gy_thread_start_deep(&thread, "gyre-query", STACK_BYTES, run_deep, &in));
+    gy_thread_join(&thread);
+    if (in.status < 0) {
+        return report(query, &in.error);
+    }
+    if (in.status == GY_OK) {
+        in.status = gy_rows_source(in.rows.frames, in.rows.count, rows);
+        drop_held(&in.rows);
+        if (in.status == GY_OK) {
+            *schema = gy_schema_hold(query->plan.schema);
+        }
+    }
+    return in.status;
+}
+
+const char *gy_query_report(const gy_query *query)
+{
+    return query != NULL ? query->report.text : "";
+}
+
+const char *gy_query_note(const gy_query *query)
+{
+    return query->note;
+}
+
+/* ---- Explanations ---- */
+
+static char *take_text(gy_text *text)
+{
+    char *made = text->status == GY_OK ? gy_copy_text("query.text", gy_text_get(text)) : NULL;
+    gy_text_free(text);
+    return made;
+}
+
+char *gy_query_explain(const gy_query *query)
+{
+    gy_text text = {.data = NULL};
+    if (!query->has_plan) {
+        return NULL;
+    }
+    gy_query_plan_print(&query->plan, &text);
+    return take_text(&text);
+}
+
+char *gy_query_statistics(const gy_query *query)
+{
+    gy_text text = {.data = NULL};
+    if (!query->has_plan) {
+        return NULL;
+    }
+    gy_query_print_meters(&query->run, &text);
+    return take_text(&text);
+}

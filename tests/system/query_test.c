@@ -1,0 +1,77 @@
+/*
+ * Goal: gyre query answers SQL over CSV files as table, csv and JSON lines, on standard output
+ * or into a file, says how it will run and how it ran, and what is wrong in line and column.
+ */
+#include "command_kit.h"
+
+#include "gy_test.h"
+
+static const char *const lines[] = {
+    "printf 'id,price,name\\n1,2.50,\"a, b\"\\n2,,c\\n' >t.csv; mkdir -p log; "
+    "printf 'k,n\\nx,1\\n' >log/1.csv; printf 'k,n\\ny,2\\n' >log/2.csv",
+    /* where tables come from */
+    "[ \"$(gyre query --format csv 'select id from \"t.csv\" order by id desc')\" = \"$(printf "
+    "'id\\n2\\n1')\" ]",
+    "gyre query --tables . --format csv 'select name from t where id = 1' | tail -1 | grep -qx "
+    "'\"a, b\"'",
+    "[ \"$(gyre query --format csv 'select sum(n) from \"log/*.csv\"' | tail -1)\" = 3 ]",
+    "gzip -k t.csv && [ \"$(gyre query --format csv 'select count(*) from \"t.csv.gz\"' | tail "
+    "-1)\" = 2 ]",
+    /* answers */
+    "gyre query --tables . 'select id, price from t order by id' | sed 's/ *$//' >said && "
+    "printf "
+    "' id | price\\n----+-------\\n  1 |  2.50\\n  2 |  null\\n(2 rows)\\n' | cmp - said",
+    "[ \"$(gyre query --tables . --format json 'select price, name from t where id = 1')\" = "
+    "'{\"price\":2.50,\"name\":\"a, b\"}' ]",
+    "gyre query --tables . -o out.csv 'select id from t' && [ \"$(head -1 out.csv)\" = id ] && "
+    "[ $(wc -l <out.csv) = 3 ]",
+    "! gyre query --tables . -o none.csv 'select id / 0 from t' 2>said && [ ! -e none.csv ] && "
+    "grep -q 'division by zero' said",
+    "[ \"$(gyre query --tables . --format csv 'select id from t where id > 9')\" = id ]",
+    /* statements of a file */
+    "printf -- '-- views\\ncreate view v as select id from t;\\nselect count(*) as n from "
+    "v;\\ndrop "
+    "view v;\\nselect 2 as n' >s.sql; [ \"$(gyre query --tables . -f s.sql --format csv | tr "
+    "'\\n' ' ')\" = 'n 2 n 2 ' ]",
+    /* the example */
+    "awk 'BEGIN { print \"page,status\"; for (i = 1; i <= 1000; i++) print \"/\" int(sqrt(i)) "
+    "\",\" "
+    "(i % 10 ? 200 : 404); print \"/a.css,200\" }' >log.csv; gyre query --format csv "
+    "-f " GYRE_SOURCE
+    "/examples/popular.sql | tr '\\n' ' ' >said && grep -qx 'page,visits,failed,percent "
+    "/30,61,7,6.1 /29,59,5,5.9 /28,57,6,5.7 /27,55,6,5.5 /26,53,5,5.3 ' said",
+    /* how it runs */
+    "gyre query --tables . --explain 'select id from t where price > 1' | grep -q '^    scan "
+    "t.csv: id, price  (about .* rows, .* B)$'",
+    "gyre query --tables . --stats 'select id from t' 2>said >/dev/null && grep -q '2 rows .* "
+    "scan "
+    "t.csv: id' said",
+    "seq 100000 | sed 's/$/,x/; 1i k,v' >big.csv; gyre query --tables . --memory 300KiB -w 2 "
+    "--stats --format csv 'select k, count(*) from big group by k' 2>said | wc -l | grep -qx "
+    "100001 && grep -Eq 'spilled [0-9.]+ .iB in [1-9]' said",
+    /* what is wrong */
+    "gyre query 'select\\n nme' 2>said; [ $? = 1 ]",
+    "gyre query --tables . 'select nme from t' 2>said; [ $? = 1 ] && grep -q '^query:1:8: "
+    "there is "
+    "no column \"nme\"; the nearest name is \"name\"$' said && grep -q '^ *^$' said",
+    "printf 'select 1;\\nselect x' >s.sql; gyre query -f s.sql 2>said >out; [ $? = 1 ] && grep "
+    "-q "
+    "'^s.sql:2:8: ' said",
+    "gyre query 2>said; [ $? = 2 ] && grep -q 'expected statements of SQL' said",
+    "gyre query -f s.sql 'select 1' 2>said; [ $? = 2 ] && grep -q 'not both' said",
+    "gyre query -f nosuch 2>said; [ $? = 1 ] && grep -q 'nosuch' said",
+    "gyre query --format xml 'select 1' 2>said; [ $? = 2 ]",
+    "gyre query 'select * from \"nosuch.csv\"' 2>said; [ $? = 1 ] && grep -q "
+    "'^query:1:15: .*nosuch.csv' said",
+};
+
+GY_TEST(each_line_of_shell_ends_well)
+{
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (shell(lines[i]) != 0) {
+            fail_msg("'%s': %s", lines[i], output);
+        }
+    }
+}
+
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)
