@@ -40,6 +40,23 @@ static gy_status keep(void *arg, const gy_frame *pairs, gy_frame **mask)
     return status;
 }
 
+/* Pairs whose numbers are equal, as a condition. */
+static gy_status keep_equal(void *arg, const gy_frame *pairs, gy_frame **mask)
+{
+    const gy_column a = gy_frame_column(pairs, 0), d = gy_frame_column(pairs, 3);
+    gy_schema *schema = arg;
+    gy_frame_builder *builder = NULL;
+    GY_TRY(gy_frame_builder_new(schema, &builder));
+    for (int64_t i = 0; i < gy_frame_rows(pairs); i++) {
+        gy_frame_add_bool(builder, !gy_column_is_null(&a, i) && !gy_column_is_null(&d, i) &&
+                                       gy_column_int64(&a, i) == gy_column_int64(&d, i));
+        gy_frame_row_end(builder);
+    }
+    const gy_status status = gy_frame_finish(builder, mask);
+    gy_frame_builder_free(builder);
+    return status;
+}
+
 /* ---- the reference ---- */
 
 typedef struct test_join {
@@ -267,6 +284,31 @@ GY_TEST(joins_that_spill_are_the_same)
         gy_frame_drop(spilled);
         free_sides(&sides);
     }
+}
+
+GY_TEST(all_pairs_in_blocks_are_those_of_equal_keys)
+{
+    gy_random random = {gy_test_seed(), 5};
+    const test_shape left = {.rows = 30, .distinct = 3000, .null_percent = 5};
+    const test_shape right = {.rows = 7000, .distinct = 3000, .null_percent = 3};
+    test_sides sides = make_sides(&random, &left, &right);
+    for (int kind = GY_ROWS_JOIN_INNER; kind <= GY_ROWS_JOIN_ANTI; kind++) {
+        gy_rows_join_options options = {.kind = (gy_rows_join_kind)kind,
+                                        .left_keys = all_keys,
+                                        .right_keys = all_keys,
+                                        .key_count = 1};
+        gy_frame *all = NULL, *blocks = NULL;
+        assert_ok(join_frames(&random, sides.left, sides.right, &options, &all));
+        options.key_count = 0;
+        options.keep = keep_equal;
+        options.keep_arg = sides.mask;
+        options.limits = (gy_rows_limits){.memory_bytes = 1, .spill_folder = test_files};
+        assert_ok(join_frames(&random, sides.left, sides.right, &options, &blocks));
+        test_same(all, blocks);
+        gy_frame_drop(all);
+        gy_frame_drop(blocks);
+    }
+    free_sides(&sides);
 }
 
 GY_TEST(columns_are_chosen)
