@@ -49,7 +49,7 @@ typedef struct worker {
     int index, host, pending;
     gy_rpc_peer peers[SERVERS];
     uint64_t ids[SERVERS], number;
-    uint64_t clock; /* calls that it has made */
+    uint64_t clock, joined; /* calls that it has made; that counted as made when it came */
     stage stage;
     bool is_ended, is_crashed; /* is_ended: the server gave it up */
     uint64_t acked[SERVERS];   /* bits of clocks whose push was taken */
@@ -136,7 +136,9 @@ static void on_answer(void *arg, gy_status status, const ProtobufCMessage *messa
         }
     }
     if (status == GY_OK && self->stage == STAGE_OPEN) {
-        self->ids[one->server] = ((const Gy__Ps__Opened *)message)->table;
+        const Gy__Ps__Opened *opened = (const Gy__Ps__Opened *)message;
+        self->ids[one->server] = opened->table;
+        self->clock = self->joined = GY_MAX(self->joined, opened->clock);
     }
     if (status == GY_OK && self->stage == STAGE_PUSH) {
         self->acked[one->server] |= (uint64_t)1 << self->clock;
@@ -322,6 +324,9 @@ static bool is_given_up(const world *at, int server, const worker *one)
 static bool must_show(const world *at, const worker *self, const worker *other, uint64_t c)
 {
     uint64_t bound = at->table.sync.bound;
+    if (other->stage == STAGE_OPEN || c < other->joined) {
+        return false;
+    }
     switch (at->table.sync.rule) {
     case GY_PS_BSP:
         return c < self->clock;
@@ -367,8 +372,8 @@ static void go_on(worker *self)
     bool was_refused = self->stage == STAGE_BAD;
     switch (self->stage) {
     case STAGE_OPEN:
-    case STAGE_BAD:
-        self->stage = STAGE_PUSH;
+    case STAGE_BAD: /* all others may have ended before it came */
+        self->stage = self->clock < (uint64_t)at->clocks ? STAGE_PUSH : STAGE_DONE;
         break;
     case STAGE_PUSH:
         self->stage = STAGE_CLOCK;
