@@ -176,7 +176,10 @@ static gy_status row_extreme(gy_expr_work *work, const gy_expr *expr, const gy_e
 
 /* ---- in ---- */
 
-enum { FEW = 8 /* texts that are compared one after the other */ };
+enum {
+    FEW = 8,       /* texts that are compared one after the other */
+    SCALE_FEW = 18 /* places that any int64 has room for */
+};
 
 /* The values of a list, ascending. */
 typedef struct values {
@@ -311,7 +314,9 @@ gy_status gy_expr_bind_in(gy_expr_binder *in, const gy_sql_node *node, const gy_
         have_common = have_common && gy_expr_type_common(&so_far, &args[i]->type, &common);
         so_far = have_common ? common : so_far;
     }
-    if (!are_constant || !have_common) {
+    /* numbers that may have more than 38 digits at one scale are compared one by one */
+    const bool has_room = so_far.kind != GY_FIELD_DECIMAL || so_far.scale <= SCALE_FEW;
+    if (!are_constant || !have_common || !has_room) {
         return bind_equals(in, node, args, out);
     }
     GY_TRY(gy_expr_unify(in, node->place, "IN", args, (int)node->count, &common));

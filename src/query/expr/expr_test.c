@@ -315,6 +315,8 @@ static const expected own[] = {
     {"power(2.0, 3)", "double", "8"},
     {"one::float8::numeric", "decimal", "1.0000000000000000"},
     {"('2.5' || '')::numeric", "decimal", "2.5"},
+    {"one in (0.00000000000000000001, 1.0)", "bool", "true"},
+    {"9223372036854775807 * one in (0.00000000000000000001, 1.0)", "bool", "false"},
     {"2147483647 + one", "int64", "2147483648"}, /* one integer type */
     {"3000000000::int", "int64", "3000000000"},
     {"timestamptz '2024-01-01 12:00:00+02'", "timestamp", "2024-01-01 10:00:00"},
