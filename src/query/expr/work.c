@@ -369,8 +369,9 @@ gy_status gy_expr_run_rows(gy_expr_work *work, const gy_expr *expr, const uint64
     const size_t size = gy_expr_class_bytes(kind);
     memset(values, 0, size == 0 ? GY_EXPR_WORDS * 8 : size * (size_t)work->rows);
     memset(valid, 0, GY_EXPR_WORDS * sizeof(*valid));
-    for (int i = 0; i < expr->count; i++) {
+    for (int i = 0; i < expr->count; i++) { /* those that are constant are read once */
         GY_TRY(gy_expr_eval(work, expr->args[i], mask, &args[i]));
+        cells[i] = gy_expr_cell_at(gy_expr_class(&expr->args[i]->type), &args[i], 0);
     }
     for (int row = 0; row < work->rows; row++) {
         if (!gy_expr_bit(mask, row)) {
@@ -378,7 +379,9 @@ gy_status gy_expr_run_rows(gy_expr_work *work, const gy_expr *expr, const uint64
         }
         bool has_null = false;
         for (int i = 0; i < expr->count; i++) {
-            cells[i] = gy_expr_cell_at(gy_expr_class(&expr->args[i]->type), &args[i], row);
+            if (!args[i].is_constant) {
+                cells[i] = gy_expr_cell_at(gy_expr_class(&expr->args[i]->type), &args[i], row);
+            }
             has_null = has_null || cells[i].is_null;
         }
         if (has_null && !expr->takes_nulls) {
