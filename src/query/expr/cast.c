@@ -85,7 +85,7 @@ gy_status gy_expr_text_of(gy_expr_work *work, const gy_expr_type *type,
     } else {
         const gy_field field = {.name = "", .kind = type->kind};
         const int32_t days = (int32_t)cell->integer;
-        const uint8_t truth = cell->truth;
+        const uint8_t truth = of == GY_FIELD_BOOL && cell->truth;
         const gy_column column = {.field = &field,
                                   .rows = 1,
                                   .values = of == GY_FIELD_BOOL   ? (const void *)&truth
@@ -231,7 +231,7 @@ static gy_status row_to_decimal(gy_expr_work *work, const gy_expr *expr,
                                 : 0;
     if (!is_made || (limit != 0 && (made >= limit || made <= -limit))) {
         if (expr->op == SATURATES) {
-            const gy_int128 most = ~((gy_int128)1 << 126 << 1);
+            const gy_int128 half = (gy_int128)1 << 126, most = half - 1 + half;
             out->decimal = value < 0 ? -most : most;
             return GY_OK;
         }
