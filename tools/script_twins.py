@@ -45,6 +45,7 @@ DRAWS = {
     "functions/builtin/symmetricDifference": ([(12, 1), (9, 1)], "whole", ["2"]),
     "functions/builtin/union": ([(12, 1), (9, 1)], "whole", ["2"]),
     "functions/misc/ZeroMatrix_RemoveEmpty": ([(1, 1)], "real", ["7", "TRUE"]),
+    "functions/recompile/grpagg_rand_recompile": ([(60, 2)], "whole", ["2"]),
     "functions/recompile/rblk_recompile2": ([(60, 1)], "whole", ["2"]),
     "functions/recompile/rblk_recompile3": ([(60, 1)], "whole", ["2"]),
     "functions/reorg/MatrixReshape1": ([(12, 6)], "real", ["8", "9"]),
