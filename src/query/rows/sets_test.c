@@ -5,7 +5,8 @@
 #include "gy_test.h"
 
 /* How often each of two sorted lists has its texts, and what that makes. */
-static test_texts set_reference(const test_texts *left, const test_texts *right, int kind)
+static test_texts set_reference(const test_texts *left, const test_texts *right,
+                                gy_rows_set_kind kind)
 {
     test_texts made = {gy_alloc_zero("test", (size_t)left->count + 1, sizeof(char *)), 0};
     int64_t at = 0;
