@@ -90,6 +90,8 @@ static gy_status add_gradient(void *arg, const double *parameters, const size_t 
         v->indices[i] = (int64_t)samples[i];
     }
     gy_tensor_set(v->share, 0, share * (double)count); /* gradients are of the mean loss */
+    /* What is drawn is of the samples, so that it does not depend on who was slow. */
+    gy_session_set_step(v->model->session, gy_hash(samples, count * sizeof(*samples), 0));
     GY_TRY(run(v, parameters, count, u->fetches, u->fetch_count));
     for (size_t i = 0; i < v->count; i++) {
         const gy_view view = gy_tensor_pin(v->results[1 + i]);
