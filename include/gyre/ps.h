@@ -150,6 +150,8 @@ typedef struct gy_ps_options {
 
 /**
  * Reach all servers.
+ * With a lead it waits, for as long as timeout_s, for parts whose replicas are all gone: they
+ * may begin again from a snapshot.
  * @return GY_OK; GY_ARG options; GY_PEER or GY_TIMEOUT with the server that does not answer;
  *     GY_MISMATCH the lead's parts have another number of replicas; GY_NOTFOUND, GY_STATE,
  *     GY_FORMAT the key file; GY_NOMEM
@@ -396,6 +398,10 @@ typedef struct gy_ps_lead_run_options {
     /* For so long a head may answer without a word of its replicas; a server that is silent for
      * twice as long is replaced; 0: 1 */
     double lease_s;
+    /* When all replicas of a part are gone, or with a new table, all parts begin again from the
+     * newest whole snapshot (gy_ps_save) that servers have in their folders, once they have
+     * come. A new table becomes that of the snapshot's cluster. */
+    bool resumes;
 } gy_ps_lead_run_options;
 
 /**

@@ -205,9 +205,42 @@ void gy_ps_disconnect(gy_ps *ps)
     gy_free(ps);
 }
 
+/* Parts that have lost all replicas may begin again from a snapshot: a worker that comes then
+ * waits for them. */
+static gy_status await_parts(gy_ps *ps)
+{
+    const int nothing = 1;
+    const gy_deadline deadline = gy_deadline_after(ps->timeout_s);
+    gy_status status = GY_OK;
+    gy_ps_enter(ps);
+    for (uint32_t i = 0; i < ps->part_count && status == GY_OK;) {
+        if (!gy_ps_route_map(ps->route)->chains[i].is_away) {
+            i++;
+        } else if (gy_now_ns(gy_env_real()) >= deadline.at_ns) {
+            status = gy_ps_route_fail_gone(ps->route, i);
+        } else {
+            (void)gy_ps_drive(ps, &nothing, gy_deadline_after(0.02));
+        }
+    }
+    gy_error why;
+    gy_error_take(&why, status);
+    gy_ps_leave(ps);
+    return status < 0 ? gy_error_raise(&why) : GY_OK;
+}
+
 gy_status gy_ps_open(const gy_ps_options *options, gy_ps **ps)
 {
-    return gy_ps_connect(options, GY_RPC_WORKER, ps);
+    gy_ps *made = NULL;
+    GY_TRY(gy_ps_connect(options, GY_RPC_WORKER, &made));
+    gy_status status = made->route != NULL ? await_parts(made) : GY_OK;
+    if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
+        gy_ps_disconnect(made);
+        return gy_error_raise(&why);
+    }
+    *ps = made;
+    return GY_OK;
 }
 
 static void count_down(void *arg, gy_status status, const ProtobufCMessage *answer)

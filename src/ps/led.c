@@ -303,6 +303,16 @@ static gy_status load_part(void *arg, uint32_t part, const void *image, size_t s
                              size_bytes);
 }
 
+static gy_status resume_part(void *arg, uint32_t part, uint64_t snapshot)
+{
+    return gy_ps_snapshots_load(arg, part, snapshot);
+}
+
+static size_t list_saved(void *arg, Gy__Ps__Offer offers[GY_PS_OFFERS_MAX])
+{
+    return gy_ps_snapshots_list(arg, offers);
+}
+
 /* ---- Heads ---- */
 
 static void promote(void *arg, uint32_t part)
@@ -401,6 +411,8 @@ gy_status gy_ps_server_join(gy_ps_server *server)
                                .give = gy_ps_pool_give,
                                .save = save_part,
                                .load = load_part,
+                               .resume = resume_part,
+                               .list_saved = list_saved,
                                .drop = drop_part,
                                .promote = promote},
         &server->chain);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double pause_s = 0.002, cut_s = 1;
+static const double pause_s = 0.002, cut_s = 1, lead_s = 2;
 
 /* A table whose clock is so far behind is taken for one that is not being trained. */
 static const uint64_t still_clocks = 8;
@@ -396,6 +396,18 @@ static gy_status write_all(saving *at)
     return GY_OK;
 }
 
+/* Workers learn from the lead's map which snapshot is the newest. While the lead is away the
+ * snapshot is whole all the same. */
+static void await_lead(saving *at)
+{
+    const gy_deadline until = gy_deadline_after(lead_s);
+    while (at->ps->route != NULL &&
+           gy_ps_route_map(at->ps->route)->saved_number < at->saved.number &&
+           gy_now_ns(gy_env_real()) < until.at_ns) {
+        rest(at);
+    }
+}
+
 /* ---- What users call ---- */
 
 static gy_status take(saving *at)
@@ -417,7 +429,9 @@ static gy_status take(saving *at)
     }
     GY_TRY(copy_all(at));
     at->saved.number = number;
-    return write_all(at);
+    GY_TRY(write_all(at));
+    await_lead(at);
+    return GY_OK;
 }
 
 gy_status gy_ps_save(const gy_ps_options *options, const char *name, gy_ps_saved *saved)

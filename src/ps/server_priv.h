@@ -96,6 +96,11 @@ GY_MUST_CHECK gy_status gy_ps_snapshots_resume(gy_ps_server *server);
  * gy_ps_snapshot_read and gy_ps_server_load. */
 GY_MUST_CHECK gy_status gy_ps_server_begin_from(gy_ps_server *server,
                                                 const Gy__Ps__Snapshot *of, uint32_t part);
+/** With a lead: a part begins from this snapshot. As gy_ps_server_begin_from; GY_NOTFOUND it is
+ * not here; GY_MISMATCH it is of another cluster, or of another number of parts */
+GY_MUST_CHECK gy_status gy_ps_snapshots_load(gy_ps_server *server, uint32_t part, uint64_t id);
+/** What the folder has; texts are borrowed until the next snapshot. Returns how many. */
+size_t gy_ps_snapshots_list(const gy_ps_server *server, Gy__Ps__Offer offers[GY_PS_OFFERS_MAX]);
 void gy_ps_snapshots_close(gy_ps_server *server);
 /** Forget snapshots whose client does not ask any more. */
 void gy_ps_snapshots_tick(gy_ps_server *server);

@@ -140,6 +140,8 @@ gy_status gy_ps_serve(const gy_ps_server_options *options,
         status = gy_ps_server_run(server, signals);
         gy_signals_close(signals);
     }
+    gy_error why; /* calls that end with the server have failures of their own */
+    gy_error_take(&why, status);
     gy_ps_server_close(server);
-    return status;
+    return status < 0 ? gy_error_raise(&why) : GY_OK;
 }

@@ -144,6 +144,51 @@ gy_status gy_ps_server_begin_from(gy_ps_server *server, const Gy__Ps__Snapshot *
     return status;
 }
 
+gy_status gy_ps_snapshots_load(gy_ps_server *server, uint32_t part, uint64_t id)
+{
+    const gy_ps_map *map = gy_ps_chain_map(server->chain);
+    const ps_snapshots *at = server->snapshots;
+    for (uint32_t i = 0; at != NULL && i < at->list.count; i++) {
+        const Gy__Ps__Snapshot *of = at->list.at[i].manifest;
+        if (of->id != id) {
+            continue;
+        }
+        return of->cluster == map->cluster && of->n_files == map->chain_count
+                   ? gy_ps_server_begin_from(server, of, part)
+                   : gy_fail(GY_MISMATCH,
+                             "snapshot %s is of cluster %llx and %zu parts: this one is %llx "
+                             "and has %u",
+                             of->name, (unsigned long long)of->cluster, of->n_files,
+                             (unsigned long long)map->cluster, map->chain_count);
+    }
+    return gy_fail(GY_NOTFOUND,
+                   "part %u is to begin from snapshot %llx, which is not in the folder", part,
+                   (unsigned long long)id);
+}
+
+size_t gy_ps_snapshots_list(const gy_ps_server *server, Gy__Ps__Offer offers[GY_PS_OFFERS_MAX])
+{
+    static_assert((int)GY_PS_OFFERS_MAX >= (int)GY_PS_SNAPSHOTS_KEPT, "all can be told");
+    const ps_snapshots *at = server->snapshots;
+    size_t count = 0;
+    for (uint32_t i = 0; at != NULL && i < at->list.count; i++) {
+        const gy_ps_snapshot_found *found = &at->list.at[i];
+        if (found->part_count == 0 || found->manifest->n_files > GY_PS_MAP_PARTS_MAX) {
+            continue;
+        }
+        Gy__Ps__Offer *to = &offers[count++];
+        gy__ps__offer__init(to);
+        to->id = found->manifest->id;
+        to->cluster = found->manifest->cluster;
+        to->number = found->manifest->number;
+        to->clock = found->manifest->clock;
+        to->name = found->manifest->name;
+        to->parts = (uint32_t)found->manifest->n_files;
+        to->has = found->parts[0];
+    }
+    return count;
+}
+
 gy_status gy_ps_snapshots_resume(gy_ps_server *server)
 {
     const ps_snapshots *at = server->snapshots;

@@ -396,4 +396,68 @@ GY_TEST(a_full_disk_leaves_the_snapshot_before)
     cluster_end(&at);
 }
 
+/* ---- With a lead ---- */
+
+static void end_lead(void)
+{
+    cluster_kill(&at.leads[0]);
+}
+
+/* A lead of a table that knows nothing of what was. */
+static void start_new_lead(char *const *more)
+{
+    char path[128];
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < GY_COUNT(ends); i++) {
+        snprintf(path, sizeof(path), "%s/lead.db%s", at.folder, ends[i]);
+        (void)unlink(path);
+    }
+    at.lead_more = more;
+    cluster_start_lead(&at, 0);
+}
+
+GY_TEST(a_cluster_that_lost_all_replicas_begins_again)
+{
+    gy_ps_saved saved;
+    char wanted[128];
+    begin();
+    at.lease = "0.4";
+    at.lead_more = resume; /* of which there is nothing at first */
+    cluster_start_lead(&at, 0);
+    start_servers(false);
+    start_workers(GY_PS_BSP);
+    await_rounds(5);
+    save("good", &saved);
+    assert_int_equal(saved.parts, CLUSTER_PARTS);
+    await_rounds(5);
+    kill_servers();
+    join_workers();
+    snprintf(wanted, sizeof(wanted),
+             "all its 2 replicas are gone; the newest snapshot, good, "
+             "is of clock %llu",
+             (unsigned long long)saved.clock);
+    for (int w = 0; w < WORKERS; w++) {
+        assert_int_equal(works[w].status, GY_PEER);
+        if (strstr(works[w].text, wanted) == NULL) {
+            fail_msg("'%s' is not in '%s'", wanted, works[w].text);
+        }
+    }
+    start_servers(false);
+    check_rows((int64_t)saved.clock);
+    start_workers(GY_PS_BSP);
+    await_rounds(5);
+    save("better", &saved);
+    join_workers();
+    assert_true(works[0].status >= 0 && works[1].status >= 0);
+    kill_servers();
+    end_lead();
+    start_new_lead(NULL); /* it has another cluster */
+    need_refused(0, "of cluster");
+    end_lead();
+    start_new_lead(resume);
+    start_servers(false);
+    check_rows((int64_t)saved.clock);
+    cluster_end(&at);
+}
+
 GY_TEST_MAIN(NULL, NULL)

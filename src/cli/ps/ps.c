@@ -93,6 +93,7 @@ static int run_lead(char **operands, int count)
     options.is_plaintext = settings.is_plaintext;
     options.replicas = (uint32_t)settings.replicas;
     options.parts = (uint32_t)settings.parts;
+    options.resumes = settings.resumes;
     if (options.listen == NULL || options.table == NULL) {
         return gy_cli_report_usage(
             "gyre ps lead: --listen HOST:PORT and --table must be given");
@@ -328,6 +329,8 @@ static const gy_option lead_options[] = {
     {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
      NULL},
     {&gy_option_port_file, GY_OPTION_PATH, NULL, PLACE(port_file), 0, 0, NULL},
+    {&gy_option_resume, GY_OPTION_FLAG,
+     "from the servers' newest snapshot, once a part is gone", PLACE(resumes), 0, 0, NULL},
     {&gy_option_table_user, GY_OPTION_TEXT, NULL, PLACE(of.table_user), 0, 0, NULL},
     {&gy_option_table_password, GY_OPTION_PATH, NULL, PLACE(of.table_password_file), 0, 0,
      NULL},

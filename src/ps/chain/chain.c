@@ -175,6 +175,19 @@ static void leave_chain(gy_ps_chain *chain, uint32_t part, bool had_data)
     }
 }
 
+/* The chain begins from a snapshot. What this server has of the part is of before. */
+static bool begin_from(gy_ps_chain *chain, uint32_t part, const gy_ps_map_chain *of)
+{
+    chain_place *place = &chain->places[part];
+    gy_ps_chain_clear(chain, place);
+    place->born = of->born;
+    gy_status status = chain->options.resume(chain->options.arg, part, of->snapshot);
+    if (status < 0) {
+        gy_ps_chain_fail(chain, status);
+    }
+    return status == GY_OK;
+}
+
 static void take_chain(gy_ps_chain *chain, uint32_t part, const gy_ps_map_chain *of)
 {
     chain_place *place = &chain->places[part];
@@ -192,9 +205,13 @@ static void take_chain(gy_ps_chain *chain, uint32_t part, const gy_ps_map_chain 
     place->is_head = at == 0;
     if (!place->is_member) {
         leave_chain(chain, part, had_data);
+        place->born = of->born; /* as the copy that it may get */
         return;
     }
-    place->has_data = true; /* a chain is born with empty members */
+    if (place->born != of->born && !begin_from(chain, part, of)) {
+        return;
+    }
+    place->has_data = true; /* a chain is born with empty members, or from a snapshot */
     set_next(place, of, at);
     gy_ps_chain_refuse_answers(chain, place, was_head && !place->is_head);
     if (place->is_head && !was_head) {

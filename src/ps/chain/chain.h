@@ -39,6 +39,10 @@ typedef struct gy_ps_chain_options {
     /* A part's state as bytes, and back; load takes the place of what is there. */
     gy_status (*save)(void *arg, uint32_t part, gy_text *image);
     gy_status (*load)(void *arg, uint32_t part, const void *image, size_t size_bytes);
+    /* The part begins from a snapshot on this server's disk, whatever it has. */
+    gy_status (*resume)(void *arg, uint32_t part, uint64_t snapshot);
+    /* Snapshots that the disk has parts of; returns how many. Texts are the server's. */
+    size_t (*list_saved)(void *arg, Gy__Ps__Offer offers[GY_PS_OFFERS_MAX]);
     void (*drop)(void *arg, uint32_t part);    /* it is not a member any more */
     void (*promote)(void *arg, uint32_t part); /* it is the head from now on */
 } gy_ps_chain_options;

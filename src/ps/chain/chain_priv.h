@@ -51,6 +51,7 @@ typedef struct chain_held {
 /** This server's place in the chain of a part. */
 typedef struct chain_place {
     uint64_t epoch;
+    uint64_t born; /* the epoch of the snapshot that the data are from; 0: none */
     bool is_member, is_head, is_joining, has_data;
     uint64_t number;  /* of the last event carried out */
     uint64_t serving; /* the event that is being carried out; 0: none */

@@ -115,6 +115,12 @@ static void renew(gy_ps_chain *chain, chain_lead *lead)
     message.n_copied = message.n_epochs = list_copied(chain, parts, epochs);
     message.copied = parts;
     message.epochs = epochs;
+    Gy__Ps__Offer offers[GY_PS_OFFERS_MAX], *list[GY_PS_OFFERS_MAX];
+    message.n_offers = chain->options.list_saved(chain->options.arg, offers);
+    message.offers = list;
+    for (size_t i = 0; i < message.n_offers; i++) {
+        list[i] = &offers[i];
+    }
     lead->is_renewing =
         gy_rpc_call(chain->rpc, lead->peer,
                     &(gy_rpc_request){.type = GY_PS_RENEW,

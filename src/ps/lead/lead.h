@@ -18,13 +18,25 @@ typedef struct gy_ps_lead_options {
     uint32_t replicas; /* of each part */
     uint32_t parts;
     uint32_t lease_ms;
+    bool resumes; /* from the newest snapshot, when a part has no replica any more, or at first
+                   */
     int64_t dead_ns; /* a server that is silent for so long is replaced */
 } gy_ps_lead_options;
+
+/** A snapshot that a server has parts of on its disk. */
+typedef struct gy_ps_lead_offer {
+    uint64_t id, cluster, number, clock;
+    char name[GY_PS_SAVED_BYTES];
+    uint32_t parts;
+    uint64_t has; /* a bit for each part */
+} gy_ps_lead_offer;
 
 typedef struct gy_ps_lead_server {
     uint64_t id;
     char address[GY_PS_ADDRESS_BYTES];
-    int64_t heard_ns;
+    int64_t heard_ns, came_ns;
+    gy_ps_lead_offer offers[GY_PS_OFFERS_MAX];
+    uint32_t offer_count;
     bool is_heard;             /* by this lead, not only by the one before */
     bool is_dead, is_replaced; /* is_replaced: its address is another's */
     bool is_draining;
@@ -41,6 +53,7 @@ typedef struct gy_ps_lead {
     /* reports: the joining server of a part has caught up, at this epoch of its chain */
     uint64_t caught[GY_PS_MAP_PARTS_MAX];
     int64_t stepped_ns;
+    int64_t waits_ns; /* since when it waits for a snapshot; 0: it does not */
 } gy_ps_lead;
 
 /** `map` NULL: there was none. All its servers count as heard of now: the lead before may have
@@ -54,9 +67,12 @@ typedef struct gy_ps_lead_renewal {
     size_t caught_count;
     const uint32_t *caught; /* parts */
     const uint64_t *epochs;
+    size_t offer_count;
+    const gy_ps_lead_offer *offers;
 } gy_ps_lead_renewal;
 
-/** GY_OK; GY_MISMATCH it is of another cluster; GY_LIMIT too many servers; GY_ARG */
+/** GY_OK; GY_MISMATCH it is of another cluster, or its snapshots are; GY_LIMIT too many
+ * servers; GY_ARG */
 GY_MUST_CHECK gy_status gy_ps_lead_renew(gy_ps_lead *lead, const gy_ps_lead_renewal *renewal,
                                          int64_t now_ns);
 /** Take a server's parts elsewhere. GY_NOTFOUND; GY_STATE too few servers would be left */
@@ -69,6 +85,18 @@ uint32_t gy_ps_lead_parts(const gy_ps_lead *lead, const char *address);
 bool gy_ps_lead_step(gy_ps_lead *lead, int64_t now_ns);
 /** It was stored: lead->map is the new one; or not, and another lead may have made a map. */
 void gy_ps_lead_stored(gy_ps_lead *lead, bool is_stored);
+
+/* ---- resume.c: snapshots that servers have ---- */
+
+/** Judge a server's snapshots: with `resumes` a cluster that has no map yet becomes theirs.
+ * GY_MISMATCH; GY_FORMAT */
+GY_MUST_CHECK gy_status gy_ps_lead_judge_offers(gy_ps_lead *lead,
+                                                const gy_ps_lead_renewal *renewal);
+/** Is the newest whole snapshot, of all that servers have, to be told? */
+void gy_ps_lead_tell_saved(const gy_ps_lead *lead, gy_ps_map *map);
+/** All parts begin again from the newest whole snapshot, if there is one that servers which are
+ * there have together. False: it waits for that, or for servers that may have some. */
+bool gy_ps_lead_resume(gy_ps_lead *lead, gy_ps_map *map);
 
 /* ---- node.c: what servers, clients and operators ask of it ---- */
 

@@ -1,6 +1,8 @@
 /* The lead as a node: what servers, clients and operators ask of it. */
 #include "ps/lead/lead.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 enum { ASKS_MAX = 16384 };
@@ -89,6 +91,19 @@ static gy_status need_lead(const gy_ps_lead_node *at)
     return at->is_loaded ? GY_OK : gy_fail(GY_PEER, "this lead is on standby");
 }
 
+static gy_status hear_offer(const Gy__Ps__Offer *from, gy_ps_lead_offer *to)
+{
+    *to = (gy_ps_lead_offer){.id = from->id,
+                             .cluster = from->cluster,
+                             .number = from->number,
+                             .clock = from->clock,
+                             .parts = from->parts,
+                             .has = from->has};
+    return gy_print_whole(to->name, sizeof(to->name), "%s", from->name)
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "a snapshot's name of %zu bytes", strlen(from->name));
+}
+
 static gy_status serve_renew(void *arg, const gy_rpc_asked *asked,
                              const ProtobufCMessage *request)
 {
@@ -99,13 +114,20 @@ static gy_status serve_renew(void *arg, const gy_rpc_asked *asked,
         return gy_fail(GY_FORMAT, "%zu parts with %zu epochs", renew->n_copied,
                        renew->n_epochs);
     }
+    gy_ps_lead_offer offers[GY_PS_OFFERS_MAX];
+    size_t offer_count = GY_MIN(renew->n_offers, (size_t)GY_PS_OFFERS_MAX);
+    for (size_t i = 0; i < offer_count; i++) {
+        GY_TRY(hear_offer(renew->offers[i], &offers[i]));
+    }
     GY_TRY(gy_ps_lead_renew(&at->lead,
                             &(gy_ps_lead_renewal){.cluster = renew->cluster,
                                                   .id = renew->id,
                                                   .address = renew->address,
                                                   .caught_count = renew->n_copied,
                                                   .caught = renew->copied,
-                                                  .epochs = renew->epochs},
+                                                  .epochs = renew->epochs,
+                                                  .offer_count = offer_count,
+                                                  .offers = offers},
                             gy_now_ns(at->env)));
     at->step_ns = 0;
     Gy__Ps__Done done;

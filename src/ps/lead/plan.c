@@ -74,6 +74,7 @@ gy_status gy_ps_lead_renew(gy_ps_lead *lead, const gy_ps_lead_renewal *renewal, 
                        renewal->address, (unsigned long long)renewal->cluster,
                        (unsigned long long)lead->map.cluster);
     }
+    GY_TRY(gy_ps_lead_judge_offers(lead, renewal));
     gy_ps_lead_server *server = find(lead, renewal->id);
     if (server == NULL) {
         forget(lead);
@@ -82,12 +83,16 @@ gy_status gy_ps_lead_renew(gy_ps_lead *lead, const gy_ps_lead_renewal *renewal, 
                            GY_PS_MAP_SERVERS_MAX);
         }
         server = &lead->servers[lead->server_count++];
-        *server = (gy_ps_lead_server){.id = renewal->id};
+        *server = (gy_ps_lead_server){.id = renewal->id, .came_ns = now_ns};
         gy_info("server %s (%llx) has come", renewal->address, (unsigned long long)renewal->id);
     }
     snprintf(server->address, sizeof(server->address), "%s", renewal->address);
     server->heard_ns = now_ns;
     server->is_heard = true;
+    server->offer_count = (uint32_t)GY_MIN(renewal->offer_count, (size_t)GY_PS_OFFERS_MAX);
+    for (uint32_t i = 0; i < server->offer_count; i++) {
+        server->offers[i] = renewal->offers[i];
+    }
     server->is_dead = server->is_replaced;
     for (uint32_t i = 0; i < lead->server_count; i++) { /* who listened there before is dead */
         gy_ps_lead_server *other = &lead->servers[i];
@@ -322,7 +327,8 @@ static void bear(gy_ps_lead *lead, gy_ps_map *map)
 /* Chains that have changed have the map's epoch. True: something has. */
 static bool number_map(const gy_ps_map *before, gy_ps_map *map)
 {
-    bool has_changed = before->server_count != map->server_count;
+    bool has_changed =
+        before->server_count != map->server_count || before->saved_number != map->saved_number;
     for (uint32_t i = 0; i < map->server_count && !has_changed; i++) {
         const gy_ps_map_server *old = &before->servers[i], *server = &map->servers[i];
         has_changed = old->id != server->id || old->is_draining != server->is_draining ||
@@ -333,7 +339,7 @@ static bool number_map(const gy_ps_map *before, gy_ps_map *map)
         gy_ps_map_chain *chain = &map->chains[i];
         bool is_same = i < before->chain_count && old->count == chain->count &&
                        old->joining == chain->joining && old->is_away == chain->is_away &&
-                       old->is_lost == chain->is_lost &&
+                       old->is_lost == chain->is_lost && old->born == chain->born &&
                        memcmp(old->members, chain->members, sizeof(chain->members)) == 0;
         if (!is_same) {
             chain->epoch = before->epoch + 1;
@@ -344,14 +350,39 @@ static bool number_map(const gy_ps_map *before, gy_ps_map *map)
     return has_changed;
 }
 
+/* Is a part without a replica, or is there no map yet, and servers with snapshots have come or
+ * may still come? */
+static bool must_resume(const gy_ps_lead *lead, const gy_ps_map *map)
+{
+    bool has_offer = false, is_young = lead->server_count == 0;
+    for (uint32_t i = 0; i < lead->server_count; i++) {
+        has_offer = has_offer || lead->servers[i].offer_count > 0;
+        is_young =
+            is_young || lead->stepped_ns - lead->servers[i].came_ns <= lead->options.dead_ns;
+    }
+    bool is_away = false;
+    for (uint32_t part = 0; part < map->chain_count; part++) {
+        is_away = is_away || map->chains[part].is_away;
+    }
+    return lead->options.resumes &&
+           (is_away || (map->chain_count == 0 && (has_offer || (map->epoch == 0 && is_young))));
+}
+
 static bool plan(gy_ps_lead *lead, gy_ps_map *map)
 {
     *map = lead->map;
     list_servers(lead, map);
+    gy_ps_lead_tell_saved(lead, map);
     for (uint32_t part = 0; part < map->chain_count; part++) {
         gy_ps_map_chain *chain = &map->chains[part];
         drop_dead(lead, chain);
         take_caught(lead, map, part, chain);
+    }
+    bool is_to_resume = must_resume(lead, map);
+    lead->waits_ns = is_to_resume ? lead->waits_ns : 0;
+    bool is_waiting = is_to_resume && !gy_ps_lead_resume(lead, map);
+    if (is_waiting && map->chain_count == 0) {
+        return false; /* servers take the cluster of their first map for theirs */
     }
     for (uint32_t part = 0; part < map->chain_count; part++) {
         gy_ps_map_chain *chain = &map->chains[part];

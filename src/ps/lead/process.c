@@ -162,6 +162,7 @@ static gy_status judge(const gy_ps_lead_run_options *options, gy_ps_lead_run_opt
                                  .replicas = o->replicas,
                                  .parts = o->parts,
                                  .lease_ms = (uint32_t)(o->lease_s * 1000),
+                                 .resumes = o->resumes,
                                  .dead_ns = (int64_t)(o->lease_s * 2e9)};
     return GY_OK;
 }

@@ -2,6 +2,7 @@
 #include "ps/map/map.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,11 @@ static gy_status check_chain(const gy_ps_map *map, uint32_t part)
             return gy_fail(GY_FORMAT, "part %u: server %u of its chain is no server, or twice",
                            part, i);
         }
+    }
+    if (chain->born > chain->epoch || (chain->born == 0) != (chain->snapshot == 0)) {
+        return gy_fail(GY_FORMAT, "part %u begins from snapshot %llx at epoch %llu of %llu",
+                       part, (unsigned long long)chain->snapshot,
+                       (unsigned long long)chain->born, (unsigned long long)chain->epoch);
     }
     if (chain->joining != 0 && (gy_ps_map_place(chain, chain->joining) != UINT32_MAX ||
                                 gy_ps_map_find(map, chain->joining) == NULL)) {
@@ -105,6 +111,8 @@ void gy_ps_map_tell(const gy_ps_map *map, gy_ps_map_message *message)
         to->joining = from->joining;
         to->is_away = from->is_away;
         to->is_lost = from->is_lost;
+        to->born = from->born;
+        to->snapshot = from->snapshot;
         message->chain_list[i] = to;
     }
     message->map.cluster = map->cluster;
@@ -115,6 +123,9 @@ void gy_ps_map_tell(const gy_ps_map *map, gy_ps_map_message *message)
     message->map.servers = message->server_list;
     message->map.n_chains = map->chain_count;
     message->map.chains = message->chain_list;
+    message->map.saved = (char *)(uintptr_t)map->saved;
+    message->map.saved_clock = map->saved_clock;
+    message->map.saved_number = map->saved_number;
 }
 
 static gy_status hear_chain(const Gy__Ps__Chain *from, gy_ps_map_chain *to)
@@ -127,7 +138,9 @@ static gy_status hear_chain(const Gy__Ps__Chain *from, gy_ps_map_chain *to)
                             .count = (uint32_t)from->n_members,
                             .joining = from->joining,
                             .is_away = from->is_away,
-                            .is_lost = from->is_lost};
+                            .is_lost = from->is_lost,
+                            .born = from->born,
+                            .snapshot = from->snapshot};
     for (size_t i = 0; i < from->n_members; i++) {
         to->members[i] = from->members[i];
     }
@@ -141,7 +154,9 @@ gy_status gy_ps_map_hear(const Gy__Ps__Map *message, gy_ps_map *map)
                       .replicas = message->replicas,
                       .lease_ms = message->lease_ms,
                       .server_count = (uint32_t)message->n_servers,
-                      .chain_count = (uint32_t)message->n_chains};
+                      .chain_count = (uint32_t)message->n_chains,
+                      .saved_clock = message->saved_clock,
+                      .saved_number = message->saved_number};
     if (message->n_servers > GY_PS_MAP_SERVERS_MAX || message->n_chains > GY_PS_MAP_PARTS_MAX) {
         return gy_fail(GY_FORMAT,
                        "a map of %zu servers and %zu parts: expected at most %d and "
@@ -161,6 +176,9 @@ gy_status gy_ps_map_hear(const Gy__Ps__Map *message, gy_ps_map *map)
     }
     for (size_t i = 0; i < message->n_chains; i++) {
         GY_TRY(hear_chain(message->chains[i], &made.chains[i]));
+    }
+    if (!gy_print_whole(made.saved, sizeof(made.saved), "%s", message->saved)) {
+        return gy_fail(GY_FORMAT, "a snapshot's name of %zu bytes", strlen(message->saved));
     }
     GY_TRY(gy_ps_map_check(&made));
     *map = made;

@@ -15,6 +15,8 @@ enum {
     GY_PS_MAP_PARTS_MAX = 64,
     GY_PS_REPLICAS_MAX = 8,
     GY_PS_ADDRESS_BYTES = 64,
+    GY_PS_SAVED_BYTES = 64,     /* of a snapshot's name */
+    GY_PS_OFFERS_MAX = 4,       /* snapshots that a server tells of */
     GY_PS_MAP_BYTES = 32 << 10, /* of a packed map, at most */
 };
 
@@ -30,6 +32,9 @@ typedef struct gy_ps_map_chain {
     uint32_t count;
     uint64_t joining; /* 0: none */
     bool is_away, is_lost;
+    /* The epoch in which it began from a snapshot, whose first member has it on its disk; 0: it
+     * was born empty, with the cluster. */
+    uint64_t born, snapshot;
 } gy_ps_map_chain;
 
 /** A value. Epoch 0: there is none yet. */
@@ -39,6 +44,9 @@ typedef struct gy_ps_map {
     uint32_t server_count, chain_count;
     gy_ps_map_server servers[GY_PS_MAP_SERVERS_MAX];
     gy_ps_map_chain chains[GY_PS_MAP_PARTS_MAX];
+    /* the newest whole snapshot; number 0: none */
+    char saved[GY_PS_SAVED_BYTES];
+    uint64_t saved_clock, saved_number;
 } gy_ps_map;
 
 /** NULL: no such server. */

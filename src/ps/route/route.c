@@ -275,12 +275,21 @@ static void drop_peers(gy_ps_route *route)
     }
 }
 
-static gy_status fail_gone(const gy_ps_route *route, uint32_t part)
+gy_status gy_ps_route_fail_gone(const gy_ps_route *route, uint32_t part)
 {
     const gy_ps_map_chain *chain = &route->map.chains[part];
-    return gy_fail(GY_PEER, "part %u of %u: all its %u replicas %s", part,
-                   route->map.chain_count, chain->count,
-                   chain->is_lost ? "are lost" : "are gone");
+    const char *what = chain->is_lost ? "are lost" : "are gone";
+    if (route->map.saved_number == 0) {
+        return gy_fail(GY_PEER,
+                       "part %u of %u: all its %u replicas %s, and there is no snapshot", part,
+                       route->map.chain_count, chain->count, what);
+    }
+    return gy_fail(
+        GY_PEER,
+        "part %u of %u: all its %u replicas %s; the newest snapshot, %s, is of clock "
+        "%llu",
+        part, route->map.chain_count, chain->count, what, route->map.saved,
+        (unsigned long long)route->map.saved_clock);
 }
 
 /* Nobody has the part: its calls end. Their callbacks may make others, which end as well. */
@@ -288,7 +297,7 @@ static void end_all(gy_ps_route *route, uint32_t index)
 {
     route_part *part = &route->parts[index];
     for (uint32_t left = part->count; left > 0 && part->first != NULL; left--) {
-        end_flight(part->first, fail_gone(route, index), NULL);
+        end_flight(part->first, gy_ps_route_fail_gone(route, index), NULL);
     }
 }
 
@@ -377,7 +386,7 @@ gy_status gy_ps_route_call(gy_ps_route *route, uint32_t part, bool is_first,
 {
     GY_ASSERT(part < route->map.chain_count);
     if (route->map.chains[part].is_away) {
-        return fail_gone(route, part);
+        return gy_ps_route_fail_gone(route, part);
     }
     route_flight *made = gy_alloc_zero("ps.flight", 1, sizeof(*made));
     size_t size = protobuf_c_message_get_packed_size(request->message);

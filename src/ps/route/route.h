@@ -45,6 +45,8 @@ void gy_ps_route_tick(gy_ps_route *route);
 int64_t gy_ps_route_next(const gy_ps_route *route);
 /** Calls of a part that have no answer. */
 uint32_t gy_ps_route_pending(const gy_ps_route *route, uint32_t part);
+/** All replicas of a part are gone: GY_PEER, with the newest snapshot. */
+gy_status gy_ps_route_fail_gone(const gy_ps_route *route, uint32_t part);
 /** Why calls of a part get no answer: GY_PEER or GY_TIMEOUT. */
 gy_status gy_ps_route_blame(const gy_ps_route *route, uint32_t part, const char *what);
 
