@@ -70,9 +70,12 @@ typedef struct world {
     gy_ps_server served[SERVERS];
     worker all[WORKERS];
     bool has_ended, has_faults;
+    /* servers and workers crash, but the lead does not, none stops, and no link is cut */
+    bool is_calm;
     fault faults[FAULTS];
     uint32_t fault_count;
     uint64_t pulls, retries, epochs;
+    uint64_t epoch; /* of the latest map that a server had */
     char wrong[256];
 } world;
 
@@ -473,6 +476,27 @@ static inline void start_worker(world *at, int index)
     rpc_host_settle(host);
 }
 
+/* The latest map that a server has had. */
+static inline void note_maps(world *at)
+{
+    for (int i = 0; i < at->servers; i++) {
+        const gy_ps_chain *chain = at->served[i].chain;
+        if (chain != NULL && at->net.hosts[server_host(i)].rpc != NULL) {
+            at->epoch = GY_MAX(at->epoch, chain->map.epoch);
+        }
+    }
+}
+
+/* Whatever becomes of the lead, a worker goes on: a server has got its map before. */
+static inline void check_map(world *at, const worker *self)
+{
+    note_maps(at);
+    if (at->is_calm && gy_ps_route_map(self->route)->epoch > at->epoch) {
+        wrong(at, "a worker has a map that no server had", self->index,
+              gy_ps_route_map(self->route)->epoch);
+    }
+}
+
 /* Time passes at a host that is up and not stopped. */
 static inline void beat_host(world *at, int index)
 {
@@ -494,6 +518,7 @@ static inline void beat_host(world *at, int index)
     } else {
         worker *self = &at->all[index - 1 - at->servers];
         gy_ps_route_tick(self->route);
+        check_map(at, self);
         if (!self->has_begun && gy_ps_route_map(self->route)->chain_count > 0) {
             self->has_begun = true;
             ask_all(self);

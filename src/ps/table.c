@@ -12,7 +12,7 @@ typedef struct opening {
     uint32_t part;
     int *pending;
     gy_error *error;
-    uint64_t *clock;
+    uint64_t clock;
     uint64_t snapshot; /* that the part began from */
 } opening;
 
@@ -27,7 +27,8 @@ static void on_opened(void *arg, gy_status status, const ProtobufCMessage *messa
     const Gy__Ps__Opened *opened = (const Gy__Ps__Opened *)message;
     at->table->parts[at->part].id = opened->table;
     at->snapshot = opened->snapshot;
-    *at->clock = GY_MAX(*at->clock, opened->clock);
+    at->clock = opened->clock;
+    at->table->clock = GY_MAX(at->table->clock, opened->clock);
 }
 
 static void fill_open(const gy_ps *ps, uint32_t part, Gy__Ps__Table *shape, Gy__Ps__Open *open)
@@ -91,6 +92,56 @@ static gy_status check_snapshots(const gy_ps *ps, const gy_ps_table *table,
     return GY_OK;
 }
 
+static void on_clock(void *arg, gy_status status, const ProtobufCMessage *message)
+{
+    gy_ps_table *table = arg;
+    (void)message;
+    table->clocks_pending--;
+    if (status < 0 && table->failure.status == GY_OK) {
+        gy_error_take(&table->failure, status);
+    }
+}
+
+static gy_status call_clock(gy_ps_table *table, uint32_t part, uint64_t number,
+                            gy_deadline deadline)
+{
+    gy_ps *ps = table->ps;
+    Gy__Ps__Clock clock;
+    gy__ps__clock__init(&clock);
+    clock.table = table->parts[part].id;
+    clock.worker = ps->worker;
+    clock.client = ps->client;
+    clock.clock = number;
+    GY_TRY(gy_ps_call(ps, part,
+                      &(gy_rpc_request){.type = PS_CLOCK,
+                                        .message = &clock.base,
+                                        .deadline = deadline,
+                                        .done = on_clock,
+                                        .arg = table},
+                      NULL, deadline));
+    table->clocks_pending++;
+    return GY_OK;
+}
+
+/* Others have moved while this worker joined one part after the other: it begins at the latest
+ * clock, which it makes at all parts. */
+static gy_status catch_up(gy_ps *ps, gy_ps_table *table, const opening *openings)
+{
+    const gy_deadline deadline = gy_deadline_after(ps->timeout_s);
+    gy_status status = check_snapshots(ps, table, openings);
+    for (uint32_t i = 0; i < ps->part_count; i++) {
+        for (uint64_t at = openings[i].clock; at < table->clock && status == GY_OK; at++) {
+            status = call_clock(table, i, at + 1, deadline);
+        }
+    }
+    gy_error why;
+    gy_error_take(&why, status);
+    (void)gy_ps_drive(ps, &table->clocks_pending, GY_NEVER); /* the calls have a deadline */
+    return status < 0                  ? gy_error_raise(&why)
+           : table->failure.status < 0 ? gy_error_raise(&table->failure)
+                                       : GY_OK;
+}
+
 static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
 {
     double numbers[PS_NUMBERS];
@@ -103,11 +154,8 @@ static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
     for (uint32_t i = 0; i < ps->part_count && status == GY_OK; i++) {
         Gy__Ps__Open open;
         fill_open(ps, i, &shape, &open);
-        openings[i] = (opening){.table = table,
-                                .part = i,
-                                .pending = &pending,
-                                .error = &error,
-                                .clock = &table->clock};
+        openings[i] =
+            (opening){.table = table, .part = i, .pending = &pending, .error = &error};
         status = gy_ps_call(ps, i,
                             &(gy_rpc_request){.type = PS_OPEN,
                                               .message = &open.base,
@@ -122,7 +170,7 @@ static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
     (void)gy_ps_drive(ps, &pending, GY_NEVER); /* the calls have a deadline */
     return status < 0         ? gy_error_raise(&why)
            : error.status < 0 ? gy_error_raise(&error)
-                              : check_snapshots(ps, table, openings);
+                              : catch_up(ps, table, openings);
 }
 
 static void unlink_table(gy_ps *ps, const gy_ps_table *table)
@@ -374,38 +422,15 @@ gy_status gy_ps_wait(gy_ps_request *request, gy_deadline deadline)
 
 /* ---- Clocks ---- */
 
-static void on_clock(void *arg, gy_status status, const ProtobufCMessage *message)
-{
-    gy_ps_table *table = arg;
-    (void)message;
-    table->clocks_pending--;
-    if (status < 0 && table->failure.status == GY_OK) {
-        gy_error_take(&table->failure, status);
-    }
-}
-
 static gy_status call_clocks(gy_ps_table *table)
 {
     gy_ps *ps = table->ps;
     gy_deadline deadline = gy_deadline_after(ps->timeout_s);
-    Gy__Ps__Clock clock;
     GY_TRY(check_clock(table));
     table->clock++;
     ps->stats.clocks++;
     for (uint32_t i = 0; i < ps->part_count; i++) {
-        gy__ps__clock__init(&clock);
-        clock.table = table->parts[i].id;
-        clock.worker = ps->worker;
-        clock.client = ps->client;
-        clock.clock = table->clock;
-        GY_TRY(gy_ps_call(ps, i,
-                          &(gy_rpc_request){.type = PS_CLOCK,
-                                            .message = &clock.base,
-                                            .deadline = deadline,
-                                            .done = on_clock,
-                                            .arg = table},
-                          NULL, deadline));
-        table->clocks_pending++;
+        GY_TRY(call_clock(table, i, table->clock, deadline));
     }
     return GY_OK;
 }

@@ -71,6 +71,7 @@ static void crash(world *at, const fault *what)
     if (host->rpc == NULL || (what->a > 0 && !may_crash(at, what->a - 1))) {
         return;
     }
+    note_maps(at);
     rpc_host_stop(host, 0);
     host->is_crashing = true;
     if (what->a == 0) {
@@ -138,6 +139,7 @@ static void strike_later(world *at, const fault *what, int64_t at_ns, bool is_me
 static void draw_faults(world *at, uint32_t mask)
 {
     int hosts = 1 + at->servers + at->workers;
+    at->is_calm = true;
     at->fault_count = below(at, 4) == 0 ? 0 : (uint32_t)below(at, FAULTS + 1);
     for (uint32_t i = 0; i < at->fault_count; i++) {
         fault *one = &at->faults[i];
@@ -155,6 +157,7 @@ static void draw_faults(world *at, uint32_t mask)
         }
         if ((mask >> i & 1) != 0) {
             at->has_faults = true;
+            at->is_calm = at->is_calm && ((one->kind == 0 && one->a > 0) || one->kind == 4);
             strike_later(at, one, one->at_ns, false);
         }
     }
@@ -253,6 +256,16 @@ static void check_part(world *at, uint32_t part)
     gy_text_free(&first);
 }
 
+/* A worker that ended before it came to this part is waited for: a push of BSP is still held.
+ */
+static bool is_held(const ps_served *table, uint64_t clock)
+{
+    gy_ps_part_facts facts;
+    gy_ps_part_look(table->part, &facts);
+    return gy_ps_part_table(table->part)->sync.rule == GY_PS_BSP && facts.closed <= clock &&
+           facts.live > 0;
+}
+
 static void check_worker(world *at, const worker *self, uint32_t part)
 {
     const ps_served *table = table_at(at, at->record.chains[part].members[0], part);
@@ -268,7 +281,7 @@ static void check_worker(world *at, const worker *self, uint32_t part)
         }
         if (value < 0 || value > 1) {
             wrong(at, "a push was applied twice", self->index, clock);
-        } else if (is_sure(at, self, clock, part) && value == 0) {
+        } else if (is_sure(at, self, clock, part) && value == 0 && !is_held(table, clock)) {
             wrong(at, "a push was lost", self->index, clock);
         } else if (value == 1 && (self->begun >> clock & 1) == 0) {
             wrong(at, "a push that nobody made", self->index, clock);

@@ -478,11 +478,27 @@ int64_t gy_ps_chain_next(const gy_ps_chain *chain)
     return chain->tick_ns;
 }
 
+/* A client has a later map than this server: another one may have it, too, if the lead is gone.
+ */
+static void ask_others(gy_ps_chain *chain)
+{
+    uint32_t count = chain->map.server_count;
+    uint64_t id =
+        count > 0 ? chain->map.servers[chain->asked_peers++ % count].id : chain->options.id;
+    const chain_peer *peer = id != chain->options.id ? gy_ps_chain_peer(chain, id) : NULL;
+    if (peer != NULL) {
+        gy_ps_chain_ask_peer(chain, peer->peer);
+    }
+}
+
 static void tick_part(gy_ps_chain *chain, uint32_t part)
 {
     chain_place *place = &chain->places[part];
     int64_t now_ns = gy_ps_chain_now(chain);
     serve_all_held(chain, part);
+    if (place->held != NULL && place->held->epoch > place->epoch) {
+        ask_others(chain);
+    }
     if (!place->has_data || now_ns < place->retry_ns) {
         return;
     }

@@ -97,6 +97,7 @@ struct gy_ps_chain {
     uint32_t lead_count;
     char address[GY_PS_ADDRESS_BYTES];
     int64_t tick_ns, renew_ns;
+    uint32_t asked_peers;
     bool is_asking_peer; /* another server for its map */
     gy_error failure;
 };

@@ -35,6 +35,7 @@ typedef struct gy_ps_lead_server {
     uint64_t id;
     char address[GY_PS_ADDRESS_BYTES];
     int64_t heard_ns, came_ns;
+    int64_t died_ns; /* when it was taken for dead */
     gy_ps_lead_offer offers[GY_PS_OFFERS_MAX];
     uint32_t offer_count;
     bool is_heard;             /* by this lead, not only by the one before */
@@ -118,6 +119,7 @@ typedef struct gy_ps_lead_node {
     gy_ps_lead lead;
     bool is_loaded; /* false: on standby */
     int64_t step_ns;
+    int64_t clients_ns; /* clients hear of the map by then, whatever servers have it */
     gy_ps_map_ask *asks;
     size_t ask_count, ask_capacity;
     uint8_t packed[GY_PS_MAP_BYTES];

@@ -35,11 +35,35 @@ static void answer_some(gy_ps_lead_node *at, bool is_server)
     }
 }
 
-/* Servers first: a client with a map that they have not waits until they hear of it. */
+/* A client with a map that no server has is kept by them, for ever if the lead dies now. So it
+ * hears of a map once all servers that are there have it (which then wait for a later one), or
+ * have had the time to. */
+static bool may_tell_clients(const gy_ps_lead_node *at)
+{
+    uint32_t have = 0, alive = 0;
+    for (size_t i = 0; i < at->ask_count; i++) {
+        have +=
+            at->asks[i].asked.role == GY_RPC_SERVER && at->asks[i].epoch >= at->lead.map.epoch;
+    }
+    for (uint32_t i = 0; i < at->lead.server_count; i++) {
+        alive += !at->lead.servers[i].is_dead;
+    }
+    return (have > 0 && have >= alive) || gy_now_ns(at->env) >= at->clients_ns;
+}
+
 static void answer_asks(gy_ps_lead_node *at)
 {
     answer_some(at, true);
-    answer_some(at, false);
+    if (may_tell_clients(at)) {
+        answer_some(at, false);
+    }
+}
+
+static void begin_telling(gy_ps_lead_node *at)
+{
+    at->clients_ns = gy_now_ns(at->env) + at->lead.options.dead_ns / 4;
+    at->step_ns = 0;
+    answer_asks(at);
 }
 
 static gy_status serve_ask(void *arg, const gy_rpc_asked *asked,
@@ -47,7 +71,8 @@ static gy_status serve_ask(void *arg, const gy_rpc_asked *asked,
 {
     gy_ps_lead_node *at = arg;
     const Gy__Ps__AskMap *ask = (const Gy__Ps__AskMap *)request;
-    if (at->is_loaded && at->lead.map.epoch > ask->epoch) {
+    bool may_tell = asked->role == GY_RPC_SERVER || may_tell_clients(at);
+    if (at->is_loaded && at->lead.map.epoch > ask->epoch && may_tell) {
         return answer_map(at, asked);
     }
     if (at->ask_count == ASKS_MAX) {
@@ -55,6 +80,9 @@ static gy_status serve_ask(void *arg, const gy_rpc_asked *asked,
     }
     GY_TRY(GY_GROW("ps.asks", at->asks, at->ask_capacity, at->ask_count + 1));
     at->asks[at->ask_count++] = (gy_ps_map_ask){.asked = *asked, .epoch = ask->epoch};
+    if (at->is_loaded) {
+        answer_asks(at); /* it may be the last server that got the map */
+    }
     return GY_OK;
 }
 
@@ -159,6 +187,9 @@ void gy_ps_lead_node_step(gy_ps_lead_node *at)
         return;
     }
     at->step_ns = now_ns + tick_ns;
+    if (at->is_loaded) {
+        answer_asks(at);
+    }
     if (!at->is_loaded || !gy_ps_lead_step(&at->lead, now_ns)) {
         return;
     }
@@ -173,8 +204,7 @@ void gy_ps_lead_node_step(gy_ps_lead_node *at)
 void gy_ps_lead_node_stored(gy_ps_lead_node *at)
 {
     gy_ps_lead_stored(&at->lead, true);
-    at->step_ns = 0;
-    answer_asks(at);
+    begin_telling(at);
 }
 
 /* ---- Open and close ---- */
@@ -207,10 +237,9 @@ void gy_ps_lead_node_load(gy_ps_lead_node *at, const gy_ps_lead_options *options
 {
     gy_ps_lead_begin(&at->lead, options, map, gy_now_ns(at->env));
     at->is_loaded = true;
-    at->step_ns = 0;
     gy_info("this lead leads cluster %llx at epoch %llu",
             (unsigned long long)at->lead.map.cluster, (unsigned long long)at->lead.map.epoch);
-    answer_asks(at);
+    begin_telling(at);
 }
 
 void gy_ps_lead_node_fini(gy_ps_lead_node *at)

@@ -98,6 +98,7 @@ gy_status gy_ps_lead_renew(gy_ps_lead *lead, const gy_ps_lead_renewal *renewal, 
         gy_ps_lead_server *other = &lead->servers[i];
         bool is_older = other != server && strcmp(other->address, server->address) == 0;
         if (is_older && !server->is_replaced && !other->is_replaced) {
+            other->died_ns = other->is_dead ? other->died_ns : now_ns;
             other->is_dead = other->is_replaced = true;
             gy_warn("server %s was started again: what it had is lost there", server->address);
         }
@@ -182,10 +183,24 @@ static void remove_member(gy_ps_map_chain *chain, uint32_t at)
     chain->members[chain->count] = 0;
 }
 
-/* Dead members leave, as long as one is left that has the part: one that was heard a moment
- * ago, not one whose own death is only not known yet. */
+/* When the last of a chain's dead members was taken for dead. */
+static int64_t last_death(gy_ps_lead *lead, const gy_ps_map_chain *chain)
+{
+    int64_t last_ns = 0;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const gy_ps_lead_server *server = find(lead, chain->members[i]);
+        last_ns =
+            server != NULL && server->is_dead ? GY_MAX(last_ns, server->died_ns) : last_ns;
+    }
+    return last_ns;
+}
+
+/* Dead members leave, as long as one is left that has the part: one that was heard since, not
+ * one whose own death is only not known yet. What it said may have been on its way for a while.
+ */
 static void drop_dead(gy_ps_lead *lead, gy_ps_map_chain *chain)
 {
+    const int64_t since_ns = last_death(lead, chain) + lead->options.dead_ns / 16;
     uint32_t alive = 0;
     bool may_return = false, is_sure = false;
     for (uint32_t i = 0; i < chain->count; i++) {
@@ -193,6 +208,7 @@ static void drop_dead(gy_ps_lead *lead, gy_ps_map_chain *chain)
         alive += is_alive(lead, chain->members[i]);
         may_return = may_return || (server != NULL && !server->is_replaced);
         is_sure = is_sure || (server != NULL && !server->is_dead && server->is_heard &&
+                              server->heard_ns > since_ns &&
                               lead->stepped_ns - server->heard_ns < lead->options.dead_ns / 3);
     }
     if (chain->joining != 0 &&
@@ -406,11 +422,13 @@ bool gy_ps_lead_step(gy_ps_lead *lead, int64_t now_ns)
     lead->stepped_ns = now_ns;
     for (uint32_t i = 0; i < lead->server_count; i++) {
         gy_ps_lead_server *server = &lead->servers[i];
-        if (was_paused) { /* it was this lead that did not listen */
+        if (was_paused) { /* it was this lead that did not listen, and what it hears is old */
             server->heard_ns = now_ns;
+            server->died_ns = server->is_dead ? now_ns : server->died_ns;
         }
         if (!server->is_dead && now_ns - server->heard_ns > lead->options.dead_ns) {
             server->is_dead = true;
+            server->died_ns = now_ns;
             gy_warn("server %s (%llx) is silent: its parts are served by others",
                     server->address, (unsigned long long)server->id);
         }
