@@ -52,8 +52,8 @@ static void read_manifest(const uint8_t *data, size_t size)
 static void read_image(const uint8_t *data, size_t size)
 {
     gy_ps_server server;
-    Gy__Ps__Snapshot snapshot = GY__PS__SNAPSHOT__INIT;
-    Gy__Ps__SnapshotFile file = GY__PS__SNAPSHOT_FILE__INIT;
+    Gy__Ps__Snapshot snapshot;
+    Gy__Ps__SnapshotFile file;
     Gy__Ps__SnapshotFile *files[] = {&file};
     uint8_t *bytes = gy_alloc("fuzz", GY_PS_SNAPSHOT_HEAD_BYTES + size);
     if (bytes == NULL || gy_ps_server_init(&server, gy_env_real()) < 0) {
@@ -64,6 +64,8 @@ static void read_image(const uint8_t *data, size_t size)
     head[WORDS - 1] = gy_hash(head, sizeof(head) - sizeof(head[0]), part_mark);
     memcpy(bytes, head, sizeof(head));
     memcpy(bytes + sizeof(head), data, size);
+    gy__ps__snapshot__init(&snapshot);
+    gy__ps__snapshot_file__init(&file);
     snapshot.id = 7;
     snapshot.n_files = 1;
     snapshot.files = files;

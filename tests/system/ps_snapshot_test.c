@@ -421,7 +421,6 @@ GY_TEST(a_cluster_that_lost_all_replicas_begins_again)
     gy_ps_saved saved;
     char wanted[128];
     begin();
-    at.lease = "0.4";
     at.lead_more = resume; /* of which there is nothing at first */
     cluster_start_lead(&at, 0);
     start_servers(false);
