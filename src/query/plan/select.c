@@ -269,6 +269,24 @@ static gy_status order(query *of, gy_query_numbers *columns, gy_query_key **keys
 
 /* ---- All of it ---- */
 
+/* Without FROM there is one row; it has a column that no name means, as rows of none are not
+ * joined. */
+static gy_status one_row(query *of)
+{
+    const gy_expr_type type = {.kind = GY_FIELD_INT64};
+    of->node = gy_query_node_new(of->planner, GY_QUERY_VALUES, NULL, NULL, 1);
+    gy_sql_node **values = gy_query_alloc(of->planner, 1, sizeof(*values));
+    if (of->node == NULL || values == NULL) {
+        return GY_NOMEM;
+    }
+    values[0] = gy_query_make_number(of->planner, "0", of->select->place);
+    of->node->values = values;
+    of->node->row_count = 1;
+    return values[0] != NULL
+               ? gy_query_column_add(of->planner, "", &type, &of->node->columns[0])
+               : GY_NOMEM;
+}
+
 static gy_status begin(query *of, const gy_query_scope *outer, const gy_query_views *views)
 {
     const gy_sql_select *select = of->select;
@@ -281,11 +299,7 @@ static gy_status begin(query *of, const gy_query_scope *outer, const gy_query_vi
     if (select->from != NULL) {
         GY_TRY(gy_query_from(&of->in, select->from, &of->scope, &of->node));
     } else {
-        of->node = gy_query_node_new(of->planner, GY_QUERY_VALUES, NULL, NULL, 0);
-        if (of->node == NULL) {
-            return GY_NOMEM;
-        }
-        of->node->row_count = 1;
+        GY_TRY(one_row(of));
     }
     if (select->where != NULL) {
         of->in.clause = "WHERE";
