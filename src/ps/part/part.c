@@ -159,7 +159,7 @@ void gy_ps_part_rewind(gy_ps_part *part, uint64_t clock)
     for (uint32_t i = 0; i < clocks->count; i++) {
         clocks->workers[i] = (ps_worker){.clock = clock, .is_live = i < part->options.workers};
     }
-    clocks->closed = gy_ps_clocks_hold(clocks) ? clock : clocks->closed;
+    clocks->closed = gy_ps_clocks_hold(clocks) ? clock : 0; /* others close none */
     GY_ASSERT(part->held_bytes == 0 && gy_ps_part_now(part) == clock);
 }
 
