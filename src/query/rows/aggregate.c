@@ -6,7 +6,7 @@
  */
 #include "query/rows/rows_priv.h"
 
-enum { PARTS = 16, LEVELS_MOST = 8 };
+enum { PARTS = 16, LEVELS_MOST = 8, EMIT_GROUPS = 256 };
 
 struct gy_rows_aggregator {
     gy_schema *in_schema, *state_schema, *out_schema;
@@ -176,6 +176,27 @@ gy_schema *gy_rows_aggregator_schema(const gy_rows_aggregator *it)
 
 /* ---- groups as frames ---- */
 
+/* Append a few groups to the makers of all columns: as many as stay in the cache meanwhile. */
+static gy_status append_groups(gy_rows_aggregator *it, bool has_states, int64_t begin,
+                               int64_t count, gy_frame_maker *makers)
+{
+    const uint64_t *records[EMIT_GROUPS], *keys[EMIT_GROUPS];
+    GY_ASSERT(count <= EMIT_GROUPS);
+    gy_rows_groups_get(it->groups, begin, count, records);
+    for (int64_t i = 0; i < count; i++) {
+        keys[i] = records[i] + 1;
+    }
+    for (int k = 0; k < it->key_count; k++) {
+        GY_TRY(gy_rows_keys_append(&it->layout, k, keys, count, &makers[k]));
+    }
+    int at = it->key_count;
+    for (int i = 0; i < it->state_count; i++) {
+        GY_TRY(gy_rows_state_emit(&it->states[i], records, count, !has_states, &makers[at]));
+        at += has_states ? it->states[i].column_count : 1;
+    }
+    return GY_OK;
+}
+
 /* The groups [begin, begin + count) of the order. */
 static gy_status make_frame(gy_rows_aggregator *it, bool has_states, int64_t begin,
                             int64_t count, gy_frame **frame)
@@ -183,30 +204,18 @@ static gy_status make_frame(gy_rows_aggregator *it, bool has_states, int64_t beg
     gy_schema *schema = has_states ? it->state_schema : it->out_schema;
     const int columns = gy_schema_count(schema);
     gy_frame_maker *makers = gy_rows_makers_new(schema);
-    const uint64_t **records =
-        gy_alloc("query.records", ((size_t)count + 1) * 2 * sizeof(*records));
-    gy_status status = makers == NULL || records == NULL ? GY_NOMEM : GY_OK;
-    if (status == GY_OK) {
-        const uint64_t **keys = records + count;
-        gy_rows_groups_get(it->groups, begin, count, records);
-        for (int64_t i = 0; i < count; i++) {
-            keys[i] = records[i] + 1;
-        }
-        for (int k = 0; k < it->key_count && status == GY_OK; k++) {
-            status = gy_rows_keys_append(&it->layout, k, keys, count, &makers[k]);
-        }
-        int at = it->key_count;
-        for (int i = 0; i < it->state_count && status == GY_OK; i++) {
-            status =
-                gy_rows_state_emit(&it->states[i], records, count, !has_states, &makers[at]);
-            at += has_states ? it->states[i].column_count : 1;
-        }
+    gy_status status = makers == NULL ? GY_NOMEM : GY_OK;
+    for (int k = 0; k < columns && status == GY_OK; k++) {
+        status = gy_frame_maker_reserve(&makers[k], count);
+    }
+    for (int64_t at = 0; at < count && status == GY_OK; at += EMIT_GROUPS) {
+        status = append_groups(it, has_states, begin + at,
+                               GY_MIN(count - at, (int64_t)EMIT_GROUPS), makers);
     }
     if (status == GY_OK) {
         status = gy_frame_make(schema, makers, count, frame);
     }
     gy_rows_makers_free(makers, columns);
-    gy_free(records);
     return status;
 }
 

@@ -76,9 +76,12 @@ static gy_status append_texts(gy_frame_maker *maker, const gy_column *column,
     return GY_OK;
 }
 
-/* A row of -1 reads the first one, which must be there; its bit says that it has no value. */
+/* A row of -1 has zero; its bit says that it has no value. */
 #define GATHER(type, to, from)                                                                 \
-    for (int64_t i = 0; i < count; i++) {                                                      \
+    for (int64_t i = 0; i < count && !has_missing; i++) {                                      \
+        ((type *)(to))[i] = ((const type *)(from))[rows[i]];                                   \
+    }                                                                                          \
+    for (int64_t i = 0; i < count && has_missing; i++) {                                       \
         ((type *)(to))[i] = rows[i] < 0 ? (type)0 : ((const type *)(from))[rows[i]];           \
     }
 
@@ -87,7 +90,7 @@ typedef struct pair_of_words {
 } pair_of_words;
 
 static void gather_values(gy_frame_maker *maker, const gy_column *column, const int32_t *rows,
-                          int64_t count)
+                          int64_t count, bool has_missing)
 {
     const size_t size = gy_frame_kind_bytes(maker->field.kind);
     if (size == 0) {
@@ -121,7 +124,7 @@ gy_status gy_rows_append(gy_frame_maker *maker, const gy_column *column, const i
     if (maker->field.kind == GY_FIELD_TEXT) {
         GY_TRY(append_texts(maker, column, rows, count));
     } else {
-        gather_values(maker, column, rows, count);
+        gather_values(maker, column, rows, count, has_missing);
     }
     append_valid(maker, column, rows, count, has_missing);
     maker->rows += count;

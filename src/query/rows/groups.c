@@ -270,7 +270,9 @@ gy_status gy_rows_groups_find(gy_rows_groups *groups, const gy_frame *frame, int
             const uint64_t hash = groups->hashes[i + AHEAD_RECORD];
             const uint64_t slot = groups->slots[home_of(groups, hash)];
             if ((uint32_t)(slot >> 32) == (uint32_t)hash && slot != 0) {
-                __builtin_prefetch(record_at(groups, (slot & UINT32_MAX) - 1), 1);
+                uint64_t *record = record_at(groups, (slot & UINT32_MAX) - 1);
+                __builtin_prefetch(record, 1);
+                __builtin_prefetch(record + groups->record_words - 1, 1);
             }
         }
         GY_TRY(find(groups, groups->hashes[i], groups->keys + (size_t)i * words, &records[i]));
@@ -319,7 +321,7 @@ void gy_rows_groups_get(const gy_rows_groups *groups, int64_t begin, int64_t cou
     for (int64_t i = 0; i < count; i++) {
         records[i] = record_at(groups, groups->order[begin + i].position);
         __builtin_prefetch(records[i]);
-        __builtin_prefetch(records[i] + 7);
+        __builtin_prefetch(records[i] + groups->record_words - 1);
     }
 }
 
