@@ -10,11 +10,12 @@
  * two sources for two.
  *
  * Order of rows, the same whatever the memory, so that equal input gives equal bytes:
- *   aggregate, distinct, sets   by the hash of the keys (gy_rows_hash), then by the keys: the
- *                               outputs of hash partitions, one behind the other, are the
- * output over all rows join    as the side that is not built; of each row its matches as the
- * built side; then rows of the built side that have none sort    by the keys, equal ones as
- * they came; all others as they came
+ * - aggregate, distinct, sets: by the hash of the keys (gy_rows_hash), then by the keys, so
+ *   that outputs of hash partitions, one behind the other, are the output over all rows;
+ * - join: as the side that is not built, of each row its matches as the built side; then rows
+ *   of the built side that have none;
+ * - sort: by the keys, equal ones as they came;
+ * - all others: as they came.
  */
 #ifndef GY_QUERY_ROWS_H
 #define GY_QUERY_ROWS_H
@@ -67,13 +68,15 @@ typedef enum gy_rows_aggregate_kind {
 /**
  * One aggregate. Nulls are left out (but of count(*)); without a value the answer is null, of a
  * count 0. Types of answers:
- *   count(*), count        int64
- *   sum                    of int64: decimal(38, 0); of decimal(p, s): decimal(38, s); of
- * double double, exact within 108 bits below its largest value, whatever the order. Past 38
- * digits or a double's range: GY_LIMIT. avg                    of int64 and decimal(p, s):
- * decimal(38, max(s, 16)), half away from zero; of double double min, max, any          the
- * column's. NaN is above all numbers, as are -0 and 0 equal (the first one stays); text by
- * bytes; false below true. any: the first value bool_and, bool_or      bool
+ * - count(*), count: int64;
+ * - sum: of int64 decimal(38, 0), of decimal(p, s) decimal(38, s), of double double, exact
+ *   within 108 bits below its largest value, whatever the order. Past 38 digits or a double's
+ *   range: GY_LIMIT;
+ * - avg: of int64 and decimal(p, s) decimal(38, max(s, 16)), half away from zero; of double
+ *   double;
+ * - min, max, any: the column's. NaN is above all numbers; -0 and 0 are equal (the first one
+ *   stays); text by bytes; false below true. any is the first value;
+ * - bool_and, bool_or: bool.
  */
 typedef struct gy_rows_aggregate_of {
     gy_rows_aggregate_kind kind;
