@@ -113,7 +113,7 @@ GY_TEST(ctrl_c_ends_the_statement_that_runs)
         "while (TRUE) { i = i + 1; if (i == 1) print('be' + 'gun') }\n",
         "for (k in 1:1000000000) { i = i + 1; if (i == 1) print('be' + 'gun') }\n",
         "f = function(int n) return (int m) { m = n; while (m > 0) { m = m + 1; } }; "
-        "print('be' + 'gun'); i = 1; x = f(2)\n",
+        "i = 1; print('be' + 'gun'); x = f(2)\n",
         "i = 1; print('be' + 'gun'); A = matrix(0, 10, 1); "
         "parfor (k in 1:10) { j = 0; while (k > 0) { j = j + 1 }; A[k, 1] = j }\n",
         "i = 1; print('be' + 'gun'); s = 0; parfor (k in 1:100000000000) { s += k }\n",
