@@ -194,6 +194,11 @@ static gy_status bind_literal(gy_expr_binder *in, const gy_sql_node *node, const
     }
     if (node->kind == GY_SQL_TEXT) {
         const size_t size = strlen(node->text);
+        size_t wrong = 0;
+        if (!gy_frame_is_utf8(node->text, size, &wrong)) { /* kernels count on it */
+            return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
+                                 "a text that is no UTF-8 from its byte %zu on", wrong + 1);
+        }
         char *copy = gy_expr_new(in, size + 1);
         if (copy == NULL) {
             return GY_NOMEM;

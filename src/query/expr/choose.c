@@ -301,9 +301,16 @@ static gy_status bind_equals(gy_expr_binder *in, const gy_sql_node *node, const 
     return GY_OK;
 }
 
+/* Whether a value keeps its digits before the point in a decimal of that type. */
+static bool has_all_digits(const gy_expr_type *from, const gy_expr_type *to)
+{
+    return to->kind != GY_FIELD_DECIMAL || from->kind != GY_FIELD_DECIMAL ||
+           from->precision - from->scale <= to->precision - to->scale;
+}
+
 gy_status gy_expr_bind_in(gy_expr_binder *in, const gy_sql_node *node, const gy_expr **out)
 {
-    const gy_expr **args = NULL;
+    const gy_expr **args = NULL, **same = NULL;
     gy_expr_type common;
     bool are_constant = true, have_common = true;
     GY_ASSERT(node->count >= 2);
@@ -319,13 +326,18 @@ gy_status gy_expr_bind_in(gy_expr_binder *in, const gy_sql_node *node, const gy_
     if (!are_constant || !have_common || !has_room) {
         return bind_equals(in, node, args, out);
     }
-    GY_TRY(gy_expr_unify(in, node->place, "IN", args, (int)node->count, &common));
-    for (uint32_t i = 1; i < node->count; i++) {
-        if (!args[i]->is_constant) { /* too large for a decimal of the common scale */
-            return bind_equals(in, node, args, out);
-        }
+    same = gy_expr_new(in, node->count * sizeof(*same));
+    if (same == NULL) {
+        return GY_NOMEM;
     }
-    return bind_list(in, node, args, out);
+    memcpy(same, args, node->count * sizeof(*same));
+    GY_TRY(gy_expr_unify(in, node->place, "IN", same, (int)node->count, &common));
+    bool fits = has_all_digits(&args[0]->type, &common);
+    for (uint32_t i = 1; i < node->count; i++) {
+        fits = fits && same[i]->is_constant;
+    }
+    /* what is too large for a decimal of the common scale is equal to none: that is no error */
+    return fits ? bind_list(in, node, same, out) : bind_equals(in, node, args, out);
 }
 
 /* ---- binding ---- */

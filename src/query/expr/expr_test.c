@@ -177,6 +177,10 @@ static const struct {
      "query:1:10: invalid escape string 'xy': expected one character or none\n"},
     {"'a' ~ '('", GY_ARG,
      "query:1:7: invalid regular expression '(': missing closing parenthesis at byte 1\n"},
+    {"'a' ~ '\\C'", GY_ARG,
+     "query:1:7: invalid regular expression '\\C': using \\C is disabled by the application at "
+     "byte 2\n"},
+    {"upper('\xff')", GY_FORMAT, "query:1:7: a text that is no UTF-8 from its byte 1 on\n"},
     {"one ~ 'a'", GY_TYPE, "query:1:5: operator does not exist: int64 ~ unknown\n"},
     {"one like 'a'", GY_TYPE, "query:1:5: operator does not exist: int64 ~~ unknown\n"},
     {"extract(hour from date '2024-01-01')", GY_FORMAT,
@@ -244,6 +248,10 @@ static const struct {
     {"repeat('abcdefgh', one * 1000000000)", GY_LIMIT,
      "repeat: a text of 8000000000 bytes, expected at most 268435456"},
     {"1 / 0", GY_NUMERIC, "division by zero: 1 / 0"},
+    {"round(99999999999999999999999999999999999999 * one, -1)", GY_LIMIT,
+     "decimal of 38 digits out of range: round"},
+    {"extract(epoch from interval '178000000 years')::decimal(20, 6)", GY_LIMIT,
+     "decimal(20, 6) out of range: 5617252800000000.000000"},
 };
 
 GY_TEST(what_has_no_value_says_operation_and_value)
@@ -317,7 +325,13 @@ static const expected own[] = {
     {"('2.5' || '')::numeric", "decimal", "2.5"},
     {"one in (0.00000000000000000001, 1.0)", "bool", "true"},
     {"9223372036854775807 * one in (0.00000000000000000001, 1.0)", "bool", "false"},
+    {"99999999999999999999999999999999999999 in (0.5, 1)", "bool", "false"},
+    {"one in (10000000000000000000000000000000000000, 0.5)", "bool", "false"},
     {"2147483647 + one", "int64", "2147483648"}, /* one integer type */
+    {"round(12.5, -4294967296)", "decimal", "0"},
+    {"round(12.5, -9223372036854775807 - 1)", "decimal", "0"},
+    {"substring('abc', -9223372036854775807 - 1, 0)", "text", ""},
+    {"substring('xab' from 'ab\\K|x(?=(?R))')", "text", ""}, /* it begins behind its end */
     {"3000000000::int", "int64", "3000000000"},
     {"timestamptz '2024-01-01 12:00:00+02'", "timestamp", "2024-01-01 10:00:00"},
     {"1e300", "double", "1e+300"},

@@ -35,18 +35,47 @@ void gy_expr_patterns_free(gy_expr_work *work)
     }
 }
 
+/* The pattern with '\\' for its escape, which has no case. */
+static gy_status plain_escapes(gy_expr_work *work, gy_text_view pattern, gy_text_view escape,
+                               gy_text_view *out)
+{
+    char *made = gy_expr_text_memory(work, pattern.size_bytes * 2);
+    size_t size = 0;
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t at = 0; at < pattern.size_bytes;) {
+        const bool is_escape = escape.size_bytes > 0 &&
+                               pattern.size_bytes - at >= escape.size_bytes &&
+                               memcmp(pattern.data + at, escape.data, escape.size_bytes) == 0;
+        at += is_escape ? escape.size_bytes : 0;
+        const size_t step = at < pattern.size_bytes ? gy_values_step(pattern, at) : 0;
+        if (is_escape || pattern.data[at] == '\\') {
+            made[size++] = '\\';
+        }
+        memcpy(made + size, pattern.data + at, step);
+        size += step;
+        at += step;
+    }
+    GY_ASSERT(size <= pattern.size_bytes * 2);
+    *out = (gy_text_view){made, size};
+    return GY_OK;
+}
+
 static gy_status make(gy_expr_work *work, gy_expr_pattern *to, gy_text_view text,
                       gy_text_view escape)
 {
-    gy_text_view pattern = text;
+    gy_text_view pattern = text, plain = escape;
     const int op = to->expr->op;
     if (op == REGEX || op == REGEX_ANY_CASE) {
         GY_TRY(gy_regex_new(text, op == REGEX_ANY_CASE, &to->regex));
     } else {
         if (op == ILIKE) {
-            GY_TRY(gy_expr_turn_case(work, text, false, &pattern));
+            GY_TRY(plain_escapes(work, text, escape, &pattern));
+            GY_TRY(gy_expr_turn_case(work, pattern, false, &pattern));
+            plain = (gy_text_view){"\\", 1};
         }
-        GY_TRY(gy_like_new(pattern, escape, &to->like));
+        GY_TRY(gy_like_new(pattern, plain, &to->like));
     }
     to->text = gy_alloc("query.pattern", text.size_bytes + escape.size_bytes + 1);
     if (to->text == NULL) {

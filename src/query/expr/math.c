@@ -62,7 +62,8 @@ static gy_status round_to(const gy_expr *expr, gy_int128 value, int64_t places,
                           gy_expr_cell *out)
 {
     const int from = expr->args[0]->type.scale, to = expr->type.scale;
-    const int cut = (int)GY_MAX(from - GY_MIN(places, (int64_t)from), (int64_t)0);
+    const int64_t kept_places = GY_MAX(places, -(int64_t)GY_DECIMAL_DIGITS_MAX - 1);
+    const int cut = from - (int)GY_MIN(kept_places, (int64_t)from);
     gy_int128 kept = 0;
     if (cut <= GY_DECIMAL_DIGITS_MAX) {
         const gy_int128 unit = gy_decimal_power(cut);
@@ -76,7 +77,7 @@ static gy_status round_to(const gy_expr *expr, gy_int128 value, int64_t places,
             return gy_fail(GY_LIMIT, "decimal of 38 digits out of range: %s", expr->name);
         }
     }
-    if (!gy_decimal_rescale(kept, from, to, &out->decimal)) {
+    if (!gy_decimal_rescale(kept, from, to, &out->decimal) || !gy_decimal_fits(out->decimal)) {
         return gy_fail(GY_LIMIT, "decimal of 38 digits out of range: %s", expr->name);
     }
     return GY_OK;

@@ -205,9 +205,9 @@ ROW(substring_row)
     first = GY_MAX(first, (int64_t)1);
     const size_t begin = byte_of(text, first - 1);
     const gy_text_view rest = part(text, begin, text.size_bytes);
-    out->text = part(rest, 0,
-                     end == INT64_MAX ? rest.size_bytes
-                                      : byte_of(rest, GY_MAX(end - first, (int64_t)0)));
+    out->text =
+        part(rest, 0,
+             end == INT64_MAX ? rest.size_bytes : byte_of(rest, GY_MAX(end, first) - first));
     return GY_OK;
 }
 

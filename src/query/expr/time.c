@@ -506,10 +506,12 @@ gy_status gy_expr_bind_extract(gy_expr_binder *in, const gy_sql_node *node,
         return no_part(in, node, args);
     }
     const int scale = part_scale(of, from);
+    const int digits = from == INTERVAL && of == EPOCH ? 22 : 20; /* 2^31 months */
     const gy_expr_spec spec = {.row = from == DATE        ? extract_day
                                       : from == TIMESTAMP ? extract_time
                                                           : extract_interval,
-                               .type = gy_expr_decimal(20, scale, args[1]->type.is_nullable),
+                               .type =
+                                   gy_expr_decimal(digits, scale, args[1]->type.is_nullable),
                                .args = gy_expr_pair(in, args[1], NULL),
                                .count = 1,
                                .op = of,

@@ -280,9 +280,11 @@ static gy_status spill_groups(gy_rows_aggregator *it)
     return GY_OK;
 }
 
+/* Without groups it is not: slots that one large frame asked for stay. */
 static bool is_full(const gy_rows_aggregator *it)
 {
     return it->limits.memory_bytes != 0 && it->level < LEVELS_MOST &&
+           gy_rows_groups_count(it->groups) > 0 &&
            gy_rows_groups_bytes(it->groups) > it->limits.memory_bytes;
 }
 

@@ -411,6 +411,77 @@ GY_TEST(what_does_not_fit_is_refused)
     gy_schema_drop(schema);
 }
 
+/* A frame whose groups need more slots than the memory has. */
+GY_TEST(states_pass_on_behind_a_large_frame)
+{
+    enum { ROWS = 20000 };
+    static const int keys[] = {0};
+    gy_schema *schema = NULL, *out_schema = NULL;
+    gy_frame_builder *builder = NULL;
+    gy_frame *frames[2] = {NULL, NULL}, *all = NULL;
+    gy_frame_source in, out;
+    assert_ok(gy_schema_parse("k int", &schema));
+    assert_ok(gy_frame_builder_new(schema, &builder));
+    for (int64_t i = 0; i < ROWS; i++) {
+        gy_frame_add_int64(builder, i);
+        gy_frame_row_end(builder);
+    }
+    assert_ok(gy_frame_finish(builder, &frames[0]));
+    gy_frame_builder_free(builder);
+    frames[1] = frames[0];
+    assert_ok(gy_rows_source(frames, 2, &in));
+    const gy_rows_aggregate_of count = {.kind = GY_ROWS_COUNT_STAR};
+    const gy_rows_aggregate_options options = {
+        .keys = keys,
+        .key_count = 1,
+        .aggregates = &count,
+        .aggregate_count = 1,
+        .phase = GY_ROWS_PARTIAL,
+        .is_passing = true,
+        .limits = {.memory_bytes = 1, .spill_folder = test_files}};
+    assert_ok(gy_rows_aggregate(in, schema, &options, &out, &out_schema));
+    assert_ok(test_collect(&out, out_schema, &all));
+    assert_int_equal(gy_frame_rows(all), 2 * ROWS);
+    gy_frame_drop(all);
+    gy_frame_drop(frames[0]);
+    gy_schema_drop(out_schema);
+    gy_schema_drop(schema);
+}
+
+/* A maximum that changes with each row is one text. */
+GY_TEST(texts_that_are_replaced_take_no_memory)
+{
+    gy_random random = {gy_test_seed(), 6};
+    gy_schema *schema = NULL;
+    gy_frame_builder *builder = NULL;
+    gy_frame *frame = NULL, *all = NULL;
+    char text[64] = "";
+    assert_ok(gy_schema_parse("s text", &schema));
+    assert_ok(gy_frame_builder_new(schema, &builder));
+    for (int i = 0; i < 40000; i++) {
+        const size_t size = gy_print(text, sizeof(text), "a text that ascends: %08d", i);
+        gy_frame_add_text(builder, text, size);
+        gy_frame_row_end(builder);
+    }
+    assert_ok(gy_frame_finish(builder, &frame));
+    gy_frame_builder_free(builder);
+    const gy_rows_aggregate_of max = {.kind = GY_ROWS_MAX, .column = 0};
+    gy_rows_counts counts = {.rows_in = 0};
+    const gy_rows_aggregate_options options = {
+        .aggregates = &max,
+        .aggregate_count = 1,
+        .limits = {.memory_bytes = 1, .spill_folder = test_files, .counts = &counts}};
+    assert_ok(aggregate(&random, frame, 5000, &options, &all));
+    assert_int_equal(counts.spills, 0);
+    const gy_column column = gy_frame_column(all, 0);
+    const gy_text_view made = gy_column_text(&column, 0);
+    assert_int_equal(made.size_bytes, strlen(text));
+    assert_memory_equal(made.data, text, made.size_bytes);
+    gy_frame_drop(all);
+    gy_frame_drop(frame);
+    gy_schema_drop(schema);
+}
+
 /* ---- failures ---- */
 
 GY_TEST(failed_memory_and_full_disks_are_errors)

@@ -2,6 +2,7 @@
  * not built, whatever the kind, the condition, the side and the memory; what fails leaves no
  * file. */
 #include "query/rows/disk_test.h"
+#include "query/rows/rows_priv.h"
 
 #include "gy_test.h"
 
@@ -400,6 +401,35 @@ GY_TEST(failed_memory_and_full_disks_leave_nothing)
     }
     assert_true(test_disk_calls.count > 10);
     free_sides(&sides);
+}
+
+/* A table of rows of a frame; it takes them whatever it returns. */
+static gy_status make_table(gy_frame *frame, int64_t fails_after)
+{
+    const gy_rows_match_plan plan = {.built_schema = gy_frame_schema(frame)};
+    gy_rows_matcher *matcher = NULL;
+    gy_rows_list list = {.count = 0};
+    const int64_t live = gy_alloc_live();
+    assert_ok(gy_rows_list_add(&list, gy_frame_hold(frame)));
+    gy_alloc_fail_after(fails_after);
+    const gy_status status = gy_rows_matcher_new(&plan, NULL, &list, &matcher);
+    gy_alloc_fail_after(0);
+    assert_int_equal(gy_alloc_live(), live);
+    return status;
+}
+
+GY_TEST(tables_that_are_not_made_keep_no_rows)
+{
+    gy_schema *none = NULL;
+    gy_frame *few = NULL, *many = NULL;
+    assert_ok(gy_schema_new(NULL, 0, &none));
+    assert_ok(gy_frame_make(none, NULL, 3, &few));
+    assert_ok(gy_frame_make(none, NULL, (int64_t)INT32_MAX + 1, &many));
+    assert_status(make_table(few, 1), GY_NOMEM);
+    assert_status(make_table(many, 0), GY_LIMIT);
+    gy_frame_drop(few);
+    gy_frame_drop(many);
+    gy_schema_drop(none);
 }
 
 GY_TEST_MAIN(test_disk_begin, test_disk_end)

@@ -134,8 +134,14 @@ uint64_t gy_rows_matcher_bytes(const gy_rows_match_plan *plan, uint64_t bytes, i
 gy_status gy_rows_matcher_new(const gy_rows_match_plan *plan, gy_rows_not_in *right,
                               gy_rows_list *built, gy_rows_matcher **matcher)
 {
-    gy_rows_matcher *it = gy_alloc_zero("query.match", 1, sizeof(*it));
+    gy_rows_matcher *it = NULL;
+    if (built->rows > INT32_MAX) { /* chains and pairs have numbers of 32 bits */
+        gy_rows_list_free(built);
+        return gy_fail(GY_LIMIT, "a join keeps over %d rows of a side", INT32_MAX);
+    }
+    it = gy_alloc_zero("query.match", 1, sizeof(*it));
     if (it == NULL) {
+        gy_rows_list_free(built);
         return GY_NOMEM;
     }
     it->plan = plan;

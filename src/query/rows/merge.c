@@ -91,9 +91,10 @@ static gy_status refill(merge_source *merge, uint32_t index)
             gy_frame_drop(frame);
             continue;
         }
-        in->frame = frame;
+        in->frame = NULL; /* until the list holds it */
         in->held_index = (uint32_t)merge->held.count;
         GY_TRY(gy_rows_list_add(&merge->held, frame));
+        in->frame = frame;
         return gy_rows_order_encode(frame, merge->keys, merge->key_count, &in->keys);
     }
 }

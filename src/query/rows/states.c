@@ -209,6 +209,23 @@ static bool replaces(const gy_rows_state *state, const uint64_t *had, const uint
     }
 }
 
+/* Put a text into the heap, over the one it replaces where there is room: a maximum that grows
+ * row by row keeps no trace of those before. */
+static gy_status keep_text(gy_rows_heap *heap, const gy_text_view *had, uint64_t *words)
+{
+    const gy_text_view text = gy_rows_text_get(words);
+    if (text.size_bytes <= GY_ROWS_TEXT_INLINE || had->size_bytes < text.size_bytes) {
+        return gy_rows_text_keep(heap, words);
+    }
+    union {
+        const char *text;
+        char *memory;
+    } place = {.text = had->data};
+    memcpy(place.memory, text.data, text.size_bytes);
+    memcpy(words + 1, &place.memory, sizeof(place.memory));
+    return GY_OK;
+}
+
 static gy_status add_values(const gy_rows_state *state, const gy_rows_batch *batch,
                             const uint8_t *used)
 {
@@ -227,10 +244,14 @@ static gy_status add_values(const gy_rows_state *state, const gy_rows_batch *bat
         if (words[0] != 0 && !replaces(state, words + 1, value)) {
             continue;
         }
+        gy_text_view had = {.data = NULL};
+        if (state->field.kind == GY_FIELD_TEXT && words[0] != 0) {
+            had = gy_rows_text_get(words + 1);
+        }
         words[0] = 1;
         memcpy(words + 1, value, (size_t)(state->words - 1) * sizeof(value[0]));
         if (state->field.kind == GY_FIELD_TEXT) {
-            GY_TRY(gy_rows_text_keep(batch->heap, words + 1));
+            GY_TRY(keep_text(batch->heap, &had, words + 1));
         }
     }
     return GY_OK;

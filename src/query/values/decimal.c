@@ -102,11 +102,11 @@ static void multiply_whole(word128 a, word128 b, word128 *high, word128 *low)
     *high = a1 * b1 + (middle >> 64) + (other >> 64);
 }
 
-/* (high, low) / by, where high < by < 2^127; bit by bit. */
+/* (high, low) / by, where high < by <= 2^127; bit by bit. */
 static word128 divide_whole(word128 high, word128 low, word128 by, word128 *rest)
 {
     word128 quotient = 0;
-    GY_ASSERT(high < by && by >> 127 == 0);
+    GY_ASSERT(high < by && by <= (word128)1 << 127);
     for (int bit = 127; bit >= 0; bit--) {
         high = high << 1 | (low >> bit & 1);
         quotient <<= 1;

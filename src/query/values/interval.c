@@ -102,16 +102,17 @@ static bool take_number(reader *in, double *value, bool *is_whole)
     return in->at - begin > (*is_whole ? 0 : 1);
 }
 
-/* Add so many of a unit; what is no whole month is days of 30 a month, of a day its hours. */
+/* Add so many of a unit; what is no whole month is days of 30 a month, of a day its hours.
+ * Years and what is longer are rounded to months. */
 static void add_part(reader *in, double value, int months, double days, double micros)
 {
     if (months > 0) {
-        const double all = value * months, whole = trunc(all);
+        const double all = value * months, whole = months == 1 ? trunc(all) : rint(all);
         in->months += whole;
-        if (months == 1 || all != whole) {
+        if (months == 1) {
             const double extra = (all - whole) * 30, full = trunc(extra);
-            in->days += months == 1 ? full : 0;
-            in->micros += months == 1 ? rint((extra - full) * (double)GY_MICROS_A_DAY) : 0;
+            in->days += full;
+            in->micros += rint((extra - full) * (double)GY_MICROS_A_DAY);
         }
     } else if (days > 0) {
         const double all = value * days, whole = trunc(all);

@@ -27,8 +27,9 @@ static gy_status compile(gy_regex *to, bool ignores_case)
     int error = 0;
     size_t place = 0;
     to->code = pcre2_compile_8((const uint8_t *)to->text, to->size,
-                               PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_DOTALL |
-                                   PCRE2_DOLLAR_ENDONLY | (ignores_case ? PCRE2_CASELESS : 0),
+                               PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C |
+                                   PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY |
+                                   (ignores_case ? PCRE2_CASELESS : 0),
                                &error, &place, NULL);
     if (to->code == NULL) {
         uint8_t why[200] = "";
@@ -96,7 +97,11 @@ gy_status gy_regex_match(gy_regex *regex, gy_text_view text, bool *is_found, gy_
     const bool has_brackets = pcre2_get_ovector_count_8(regex->found) > 1;
     const bool is_empty = has_brackets && (count < 2 || ends[2] == SIZE_MAX);
     const size_t *at = has_brackets ? ends + 2 : ends;
-    *part =
-        is_empty ? (gy_text_view){.data = NULL} : (gy_text_view){data + at[0], at[1] - at[0]};
+    if (is_empty) {
+        *part = (gy_text_view){.data = NULL};
+        return GY_OK;
+    }
+    /* with \K a match may begin behind its end: nothing of the text is its part */
+    *part = (gy_text_view){data + at[0], at[1] > at[0] ? at[1] - at[0] : 0};
     return GY_OK;
 }

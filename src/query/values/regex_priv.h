@@ -10,13 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PCRE2_CASELESS       0x00000008u
-#define PCRE2_DOLLAR_ENDONLY 0x00000010u
-#define PCRE2_DOTALL         0x00000020u
-#define PCRE2_UTF            0x00080000u
-#define PCRE2_NO_UTF_CHECK   0x40000000u
-#define PCRE2_JIT_COMPLETE   0x00000001u
-#define PCRE2_ERROR_NOMATCH  (-1)
+#define PCRE2_CASELESS          0x00000008u
+#define PCRE2_DOLLAR_ENDONLY    0x00000010u
+#define PCRE2_DOTALL            0x00000020u
+#define PCRE2_UTF               0x00080000u
+#define PCRE2_NEVER_BACKSLASH_C 0x00100000u
+#define PCRE2_NO_UTF_CHECK      0x40000000u
+#define PCRE2_JIT_COMPLETE      0x00000001u
+#define PCRE2_ERROR_NOMATCH     (-1)
 
 /* NOLINTBEGIN(readability-identifier-naming): PCRE2 names them */
 typedef struct pcre2_real_code_8 pcre2_code_8;

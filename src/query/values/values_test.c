@@ -89,6 +89,10 @@ GY_TEST(quotients_are_rounded)
     assert_true(gy_decimal_divide(most / 9, most, 18, &made));
     assert_true(made == gy_decimal_power(18) / 9);
     assert_false(gy_decimal_divide(most, 1, 1, &made));
+    /* what stands in rows that are not asked for may be any number */
+    const gy_decimal least = -((gy_decimal)1 << 126) * 2;
+    assert_true(gy_decimal_divide(gy_decimal_power(37) * 5, least, 16, &made));
+    assert_true(made == -INT64_C(2938735877055719));
 }
 
 GY_TEST(scales_change)
