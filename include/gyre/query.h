@@ -58,7 +58,7 @@ GY_API void gy_query_free(gy_query *query);
  * @param rows   the answer; the caller closes it before the next call
  * @return GY_OK; GY_DONE there are no more; failures with a report: GY_NOTFOUND, GY_ARG,
  * GY_TYPE, GY_FORMAT, GY_UNSUPPORTED by what is wrong with a statement or a file; GY_NUMERIC,
- * GY_LIMIT a value that cannot be computed; GY_IO; GY_NOMEM
+ * GY_LIMIT a value that cannot be computed; GY_STATE a file changed meanwhile; GY_IO; GY_NOMEM
  */
 GY_API GY_MUST_CHECK gy_status gy_query_next(gy_query *query, gy_schema **schema,
                                              gy_frame_source *rows);

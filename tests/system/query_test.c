@@ -28,6 +28,9 @@ static const char *const lines[] = {
     "! gyre query --tables . -o none.csv 'select id / 0 from t' 2>said && [ ! -e none.csv ] && "
     "grep -q 'division by zero' said",
     "[ \"$(gyre query --tables . --format csv 'select id from t where id > 9')\" = id ]",
+    "gyre query 'select n from \"log/*.csv\"' | tail -1 | grep -qx '(2 rows)'",
+    "mkfifo pipe; ! gyre query --tables . -o pipe 'select id from t' 2>said && [ -p pipe ] && "
+    "grep -q 'no file' said",
     /* statements of a file */
     "printf -- '-- views\\ncreate view v as select id from t;\\nselect count(*) as n from "
     "v;\\ndrop "
@@ -49,6 +52,8 @@ static const char *const lines[] = {
     "seq 100000 | sed 's/$/,x/; 1i k,v' >big.csv; gyre query --tables . --memory 300KiB -w 2 "
     "--stats --format csv 'select k, count(*) from big group by k' 2>said | wc -l | grep -qx "
     "100001 && grep -Eq 'spilled [0-9.]+ .iB in [1-9]' said",
+    "! gyre query --tables . --format csv 'select k from big' >/dev/full 2>said && grep -q "
+    "'cannot write to standard output' said",
     /* what is wrong */
     "gyre query 'select\\n nme' 2>said; [ $? = 1 ]",
     "gyre query --tables . 'select nme from t' 2>said; [ $? = 1 ] && grep -q '^query:1:8: "

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* In the order of the enum. */
 #define FORMATS "table|csv|json"
@@ -158,6 +159,12 @@ static gy_status run_all(gy_query *query, FILE *out)
 static gy_status run_to_file(gy_query *query)
 {
     char part[4096];
+    struct stat info;
+    if (stat(settings.output, &info) == 0 && !S_ISREG(info.st_mode)) {
+        gy_print_to(stderr, "gyre query: --output %s: it is there and no file\n",
+                    settings.output);
+        return GY_CANCELLED;
+    }
     const int size = snprintf(part, sizeof(part), "%s.part", settings.output);
     FILE *out = size > 0 && (size_t)size < sizeof(part) ? fopen(part, "wb") : NULL;
     if (out == NULL) {
@@ -166,7 +173,8 @@ static gy_status run_to_file(gy_query *query)
     }
     gy_status status = run_all(query, out);
     const bool is_written = fclose(out) == 0;
-    if (status == GY_OK && (!is_written || rename(part, settings.output) != 0)) {
+    if (status == GY_CANCELLED ||
+        (status == GY_OK && (!is_written || rename(part, settings.output) != 0))) {
         gy_print_to(stderr, "gyre query: --output %s: cannot be written\n", settings.output);
         status = GY_CANCELLED;
     }
@@ -184,7 +192,7 @@ static void report(const gy_query *query, gy_status status)
     gy_printable(shown, sizeof(shown), text, strlen(text), "\n");
     if (text[0] != '\0') {
         fputs(shown, stderr);
-    } else if (status != GY_CANCELLED) {
+    } else if (status != GY_CANCELLED && !ferror(stdout)) {
         (void)gy_cli_report_failure("query", status);
     }
 }
@@ -209,7 +217,8 @@ static int run(char **operands, int count)
         report(query, status);
     }
     gy_query_free(query);
-    return status < 0 ? GY_EXIT_FAILURE : GY_EXIT_OK;
+    /* that standard output cannot be written main reports */
+    return status < 0 && !ferror(stdout) ? GY_EXIT_FAILURE : GY_EXIT_OK;
 }
 
 const gy_command gy_command_query = {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { VIEWS_MAX = 500 };
+
 /* ---- Tables ---- */
 
 static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
@@ -55,27 +57,47 @@ static gy_status rename_columns(const gy_query_planner *planner, const gy_sql_na
     return GY_OK;
 }
 
+/* The newest view of that name; one that differs by case only where none has it as it is. */
+static const gy_query_views *find_view(const gy_query_views *views, const gy_sql_name *name)
+{
+    const gy_query_views *near = NULL;
+    for (const gy_query_views *at = views; at != NULL; at = at->next) {
+        const int match = gy_query_matches(name->text, name->is_quoted, at->view->name.text);
+        if (match == 2) {
+            return at;
+        }
+        near = near == NULL && match == 1 ? at : near;
+    }
+    return near;
+}
+
+static gy_status view(const gy_query_resolver *in, const gy_sql_from *from,
+                      const gy_query_views *found, gy_query_answer *answer)
+{
+    gy_query_planner *planner = in->planner;
+    if (planner->view_count == VIEWS_MAX) {
+        return gy_sql_refuse(planner->source, from->place, GY_LIMIT,
+                             "view \"%s\" uses itself, or there are more than %d views in one "
+                             "another",
+                             from->name.text, VIEWS_MAX);
+    }
+    planner->view_count++;
+    GY_TRY(gy_query_select(planner, found->view->select, NULL, found->inside, answer));
+    planner->view_count--;
+    return rename_columns(planner, found->view->columns, found->view->column_count,
+                          found->view->place, answer);
+}
+
 static gy_status table(const gy_query_resolver *in, const gy_sql_from *from,
                        gy_query_answer *answer)
 {
-    const gy_query_views *found = NULL;
-    for (const gy_query_views *at = in->views; at != NULL && from->kind == GY_SQL_TABLE;
-         at = at->next) {
-        if (gy_query_matches(from->name.text, from->name.is_quoted, at->view->name.text) > 0) {
-            found = at;
-            break;
-        }
-    }
+    const gy_query_views *found =
+        from->kind == GY_SQL_TABLE ? find_view(in->views, &from->name) : NULL;
     if (from->kind == GY_SQL_DERIVED) {
         return gy_query_select(in->planner, from->select,
                                in->scope != NULL ? in->scope->outer : NULL, in->views, answer);
     }
-    if (found == NULL) {
-        return scan(in, from, answer);
-    }
-    GY_TRY(gy_query_select(in->planner, found->view->select, NULL, found->next, answer));
-    return rename_columns(in->planner, found->view->columns, found->view->column_count,
-                          found->view->place, answer);
+    return found != NULL ? view(in, from, found, answer) : scan(in, from, answer);
 }
 
 static gy_status leaf(const gy_query_resolver *in, const gy_sql_from *from,
@@ -124,7 +146,8 @@ static gy_status find_using(const gy_query_planner *planner, const gy_sql_from *
     uint32_t column = GY_QUERY_NONE;
     GY_TRY(gy_query_find(planner, scope, &node, &column));
     for (uint32_t i = 0; i < scope->count; i++) {
-        if (scope->names[i].column == column && !scope->names[i].is_merged) {
+        if (scope->names[i].column == column && !scope->names[i].is_merged &&
+            gy_query_matches(name->text, name->is_quoted, scope->names[i].name) > 0) {
             *found = &scope->names[i];
         }
     }

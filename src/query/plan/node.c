@@ -187,7 +187,8 @@ gy_status gy_query_compute(const gy_query_planner *planner, const char *name,
                            gy_sql_node *value, gy_query_node **input, uint32_t *column)
 {
     gy_expr_type type;
-    if (value->kind == GY_SQL_COLUMN) {
+    if (value->kind == GY_SQL_COLUMN &&
+        gy_query_has((*input)->columns, (*input)->count, value->column)) {
         *column = value->column;
         return GY_OK;
     }

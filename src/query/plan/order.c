@@ -80,9 +80,13 @@ gy_status gy_query_find_keys(const gy_query_planner *planner, gy_query_node *joi
     }
     for (uint32_t i = 0; i < count; i++) {
         gy_sql_node *one = join->conditions[i];
+        gy_expr_type type = {.is_interval = false};
         int side = side_of(one, join->left, join->right);
         side = join->join == GY_QUERY_ANTI_NULL ? 0 : side;
         if (side >= 0) {
+            GY_TRY(gy_query_type(planner, one->items[0], &type));
+        }
+        if (side >= 0 && !type.is_interval) { /* no column holds an interval */
             GY_TRY(add_key(planner, join, one, side));
         } else {
             conditions[left++] = one;

@@ -123,7 +123,8 @@ typedef struct gy_query_plan {
 typedef struct gy_query_views gy_query_views;
 struct gy_query_views {
     const gy_sql_view *view;
-    const gy_query_views *next; /* what the view itself sees, too */
+    const gy_query_views *next;
+    const gy_query_views *inside; /* what the view itself sees */
 };
 
 /**

@@ -38,6 +38,7 @@ typedef struct gy_query_planner {
     const gy_sql_source *source;
     gy_arena *arena;
     const gy_query_catalog *catalog;
+    uint32_t view_count; /* that are being planned, one in the other */
 } gy_query_planner;
 
 /** Groups and aggregates of a query. */
@@ -133,7 +134,7 @@ GY_MUST_CHECK gy_status gy_query_join_nodes(const gy_query_planner *planner, gy_
 GY_MUST_CHECK gy_status gy_query_keep(const gy_query_planner *planner, const uint32_t *columns,
                                       uint32_t count, gy_query_node **input);
 /** Add a column of an expression to the rows: *column is the expression's own where it is
- * nothing but one. `name` may be NULL. */
+ * nothing but one of theirs; one from outside gets another number. `name` may be NULL. */
 GY_MUST_CHECK gy_status gy_query_compute(const gy_query_planner *planner, const char *name,
                                          gy_sql_node *value, gy_query_node **input,
                                          uint32_t *column);
@@ -174,7 +175,7 @@ bool gy_query_aggregate_type(const char *function, const gy_expr_type *of, gy_ex
 /** What was pulled out of a sub-query. */
 typedef struct gy_query_pulled {
     gy_query_list conditions; /* over its columns and those outside */
-    bool is_scalar;           /* out of an aggregation without groups, which has groups now */
+    uint32_t scalar_count; /* aggregations without groups on the way, which have groups now */
 } gy_query_pulled;
 
 /** Take the conditions that use columns from outside out of an operator and its inputs. What

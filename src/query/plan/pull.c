@@ -151,7 +151,7 @@ static gy_status pull_aggregate(const pull *in, gy_query_node *node, uint32_t be
     if (in->pulled->conditions.count == before) {
         return GY_OK;
     }
-    in->pulled->is_scalar = in->pulled->is_scalar || node->group_count == 0;
+    in->pulled->scalar_count += node->group_count == 0 ? 1 : 0;
     GY_TRY(gy_query_numbers_join(in->planner, &columns, node->columns, node->group_count));
     for (uint32_t i = before; i < in->pulled->conditions.count; i++) {
         GY_TRY(group_by_side(in, node, &columns, &in->pulled->conditions.items[i]));
@@ -163,6 +163,16 @@ static gy_status pull_aggregate(const pull *in, gy_query_node *node, uint32_t be
     node->group_count = groups;
     node->columns = columns.items;
     node->count = columns.count;
+    return GY_OK;
+}
+
+static gy_status pull_values(const pull *in, const gy_query_node *node)
+{
+    for (uint32_t i = 0; i < node->row_count * node->count; i++) {
+        if (!gy_query_is_constant(node->values[i])) {
+            return refuse(in, "in VALUES");
+        }
+    }
     return GY_OK;
 }
 
@@ -183,8 +193,9 @@ static gy_status pull_other(const pull *in, gy_query_node **node, uint32_t befor
     case GY_QUERY_CHECK:
     case GY_QUERY_SINGLE:
         return has_none ? GY_OK : refuse(in, "below another sub-query");
-    case GY_QUERY_SCAN:
     case GY_QUERY_VALUES:
+        return pull_values(in, *node);
+    case GY_QUERY_SCAN:
     case GY_QUERY_FILTER:
     case GY_QUERY_PROJECT:
     case GY_QUERY_JOIN:

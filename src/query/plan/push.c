@@ -21,14 +21,14 @@ static gy_status take(const gy_query_planner *planner, gy_query_list *from,
     return GY_OK;
 }
 
-/* Conditions of a filter stand before those above it, as in the text: what a condition divides
- * by, one before it may have tested. */
-static gy_status put_before(const gy_query_planner *planner, const gy_query_node *filter,
+/* Conditions of a filter or join stand before those above it, as in the text: what a condition
+ * divides by, one before it may have tested. */
+static gy_status put_before(const gy_query_planner *planner, const gy_query_node *node,
                             gy_query_list *above)
 {
     gy_query_list all = {.items = NULL};
-    for (uint32_t i = 0; i < filter->condition_count; i++) {
-        GY_TRY(gy_query_list_add(planner, &all, filter->conditions[i]));
+    for (uint32_t i = 0; i < node->condition_count; i++) {
+        GY_TRY(gy_query_list_add(planner, &all, node->conditions[i]));
     }
     for (uint32_t i = 0; i < above->count; i++) {
         GY_TRY(gy_query_list_add(planner, &all, above->items[i]));
@@ -48,9 +48,7 @@ static gy_status flatten(const gy_query_planner *planner, gy_query_node *node,
         return flatten(planner, node->left, inputs, count, conditions);
     }
     if (node->kind == GY_QUERY_JOIN && node->join == GY_QUERY_INNER) {
-        for (uint32_t i = 0; i < node->condition_count; i++) {
-            GY_TRY(gy_query_list_add(planner, conditions, node->conditions[i]));
-        }
+        GY_TRY(put_before(planner, node, conditions));
         GY_TRY(flatten(planner, node->left, inputs, count, conditions));
         return flatten(planner, node->right, inputs, count, conditions);
     }

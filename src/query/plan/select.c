@@ -104,23 +104,45 @@ static gy_status group(query *of)
 
 /* ---- Targets ---- */
 
-static const char *name_of(const gy_sql_node *node)
+static const char *name_of(const gy_sql_node *node);
+
+/* The name of the column that a sub-query gives. */
+static const char *name_of_query(const gy_sql_select *select)
 {
-    static const char *const of_kinds[GY_SQL_KINDS] = {
-        [GY_SQL_CASE] = "case",     [GY_SQL_COALESCE] = "coalesce", [GY_SQL_EXISTS] = "exists",
-        [GY_SQL_NULLIF] = "nullif", [GY_SQL_GREATEST] = "greatest", [GY_SQL_LEAST] = "least"};
+    while (select->set != GY_SQL_NO_SET) {
+        select = select->left;
+    }
+    if (select->target_count != 1) {
+        return select->row_count > 0 ? "column1" : "?column?";
+    }
+    const gy_sql_target *target = &select->targets[0];
+    return target->name.text != NULL ? target->name.text : name_of(target->value);
+}
+
+/* The name that an expression has of its own; NULL: none, casts and case have another. */
+static const char *own_name(const gy_sql_node *node)
+{
+    static const char *const of_kinds[GY_SQL_KINDS] = {[GY_SQL_COALESCE] = "coalesce",
+                                                       [GY_SQL_EXISTS] = "exists",
+                                                       [GY_SQL_NULLIF] = "nullif",
+                                                       [GY_SQL_GREATEST] = "greatest",
+                                                       [GY_SQL_LEAST] = "least"};
     if (node->kind == GY_SQL_COLUMN || node->kind == GY_SQL_CALL) {
         return node->text;
     }
-    if (node->kind == GY_SQL_CAST) {
-        const char *inner = name_of(node->items[0]);
-        return strcmp(inner, "?column?") == 0 ? node->text : inner;
+    if (node->kind == GY_SQL_CAST || (node->kind == GY_SQL_CASE && node->count % 2 == 1)) {
+        return own_name(node->items[node->count - 1]); /* of case that of its else */
     }
-    if (node->kind == GY_SQL_SCALAR && node->select->target_count == 1) {
-        const gy_sql_target *target = &node->select->targets[0];
-        return target->name.text != NULL ? target->name.text : name_of(target->value);
-    }
-    return of_kinds[node->kind] != NULL ? of_kinds[node->kind] : "?column?";
+    return node->kind == GY_SQL_SCALAR ? name_of_query(node->select) : of_kinds[node->kind];
+}
+
+static const char *name_of(const gy_sql_node *node)
+{
+    const char *own = own_name(node);
+    return own != NULL                 ? own
+           : node->kind == GY_SQL_CAST ? node->text
+           : node->kind == GY_SQL_CASE ? "case"
+                                       : "?column?";
 }
 
 static gy_status add_target(query *of, gy_sql_node *value, gy_sql_name name)
@@ -351,7 +373,7 @@ static gy_status with(const gy_query_planner *planner, const gy_sql_select *sele
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < select->with_count; i++) {
-        made[i] = (gy_query_views){.view = &select->with[i], .next = *views};
+        made[i] = (gy_query_views){.view = &select->with[i], .next = *views, .inside = *views};
         *views = &made[i];
     }
     return GY_OK;

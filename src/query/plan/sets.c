@@ -245,6 +245,10 @@ static gy_status value_types(const gy_query_planner *planner, const gy_query_nod
         char shown[2][48];
         gy_expr_type *to = &types[i % made->count];
         GY_TRY(gy_query_type(planner, made->values[i], &type));
+        if (type.is_interval) {
+            return gy_sql_refuse(planner->source, made->values[i]->place, GY_UNSUPPORTED,
+                                 "not supported: intervals as a column");
+        }
         if (i < made->count) {
             *to = type;
         } else if (gy_expr_type_common(to, &type, &both)) {

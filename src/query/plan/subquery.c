@@ -142,32 +142,39 @@ static gy_status check_rows(const gy_query_planner *planner, uint32_t count, uin
     return GY_OK;
 }
 
+static bool is_order_alone(const gy_query_node *node)
+{
+    return node->kind == GY_QUERY_SORT && node->limit < 0 && node->offset == 0;
+}
+
 static gy_status correlated(const gy_query_resolver *in, const gy_sql_node *node,
                             gy_query_node *inner, gy_sql_node **out)
 {
     const gy_query_planner *planner = in->planner;
-    gy_query_pulled pulled = {.is_scalar = false};
+    gy_query_pulled pulled = {.scalar_count = 0};
     gy_sql_node *value = gy_query_make_column(planner, inner->columns[0], node->place);
     if (value == NULL) {
         return GY_NOMEM;
     }
-    while (inner->kind == GY_QUERY_PROJECT) {
-        GY_TRY(gy_query_replace(planner, inner->columns, inner->values, inner->count, &value));
+    while (inner->kind == GY_QUERY_PROJECT || is_order_alone(inner)) {
+        if (inner->kind == GY_QUERY_PROJECT) {
+            GY_TRY(
+                gy_query_replace(planner, inner->columns, inner->values, inner->count, &value));
+        }
         inner = inner->left;
     }
     const bool is_one = inner->kind == GY_QUERY_AGGREGATE && inner->group_count == 0;
     const bool is_row = inner->kind == GY_QUERY_VALUES && inner->row_count == 1;
     uint32_t count = GY_QUERY_NONE;
-    if (is_row) { /* select outside.x */
+    if (is_row) { /* select outside.x, values (outside.x) */
+        GY_TRY(gy_query_replace(planner, inner->columns, inner->values, inner->count, &value));
         *out = value;
         return GY_OK;
     }
     if (!is_one) {
-        if (value->kind != GY_SQL_COLUMN ||
-            !gy_query_uses_only(value, inner->columns, inner->count)) {
-            GY_TRY(gy_query_compute(planner, NULL, value, &inner, &value->column));
-        }
-        GY_TRY(gy_query_keep(planner, &value->column, 1, &inner));
+        uint32_t column = GY_QUERY_NONE;
+        GY_TRY(gy_query_compute(planner, NULL, value, &inner, &column));
+        GY_TRY(gy_query_keep(planner, &column, 1, &inner));
         inner = count_rows(planner, inner, node->place);
         if (inner == NULL) {
             return GY_NOMEM;
@@ -177,6 +184,11 @@ static gy_status correlated(const gy_query_resolver *in, const gy_sql_node *node
     }
     const gy_query_node *aggregate = inner;
     GY_TRY(gy_query_pull(planner, node->place, &inner, &pulled));
+    if (pulled.scalar_count > 1) { /* the lower one gives a row where nothing matches, too */
+        return gy_sql_refuse(planner->source, node->place, GY_UNSUPPORTED,
+                             "not supported: a sub-query that uses columns from outside below "
+                             "an aggregate without groups that is not its last operator");
+    }
     GY_TRY(regroup(in, &pulled.conditions));
     if (is_one) {
         GY_TRY(count_nothing(planner, aggregate, &value));
@@ -214,6 +226,10 @@ gy_status gy_query_sub_query(gy_query_resolver *in, const gy_sql_node *node, gy_
     if (node->kind == GY_SQL_SCALAR) {
         return scalar(in, node, out);
     }
+    if (node->kind != GY_SQL_EXISTS) {
+        gy_query_answer answer = {.node = NULL};
+        GY_TRY(plan_inner(in, node, &answer)); /* refuses several columns */
+    }
     const gy_sql_node *value = gy_query_quantified(in->planner, node);
     return value != NULL ? gy_query_resolve(in, value, out) : GY_NOMEM;
 }
@@ -223,7 +239,7 @@ gy_status gy_query_sub_query(gy_query_resolver *in, const gy_sql_node *node, gy_
 /* Operators that do not change whether there are rows. */
 static gy_query_node *without_order(gy_query_node *node)
 {
-    while ((node->kind == GY_QUERY_SORT && node->limit < 0 && node->offset == 0) ||
+    while (is_order_alone(node) ||
            ((node->kind == GY_QUERY_SORT || node->kind == GY_QUERY_LIMIT) && node->limit > 0 &&
             node->offset == 0) ||
            node->kind == GY_QUERY_PROJECT ||
@@ -238,11 +254,11 @@ static gy_query_node *without_order(gy_query_node *node)
 static gy_status where_exists(const gy_query_resolver *in, const gy_sql_node *node, bool is_not)
 {
     gy_query_answer answer = {.node = NULL};
-    gy_query_pulled pulled = {.is_scalar = false};
+    gy_query_pulled pulled = {.scalar_count = 0};
     GY_TRY(plan_inner(in, node, &answer));
     gy_query_node *inner = without_order(answer.node);
     GY_TRY(gy_query_pull(in->planner, node->place, &inner, &pulled));
-    if (pulled.is_scalar) {
+    if (pulled.scalar_count > 0) {
         return gy_sql_refuse(in->planner->source, node->place, GY_UNSUPPORTED,
                              "not supported: exists of an aggregate without groups");
     }
@@ -257,7 +273,7 @@ static gy_status where_in(gy_query_resolver *in, const gy_sql_node *node, bool i
                           bool *is_done)
 {
     gy_query_answer answer = {.node = NULL};
-    gy_query_pulled pulled = {.is_scalar = false};
+    gy_query_pulled pulled = {.scalar_count = 0};
     gy_sql_node *tested = NULL;
     GY_TRY(plan_inner(in, node, &answer));
     gy_query_node *inner = answer.node;
@@ -278,7 +294,7 @@ static gy_status where_in(gy_query_resolver *in, const gy_sql_node *node, bool i
     }
     GY_TRY(gy_query_type(in->planner, equal, &type)); /* reports types that do not fit */
     GY_TRY(gy_query_pull(in->planner, node->place, &inner, &pulled));
-    if (pulled.is_scalar) {
+    if (pulled.scalar_count > 0) {
         *is_done = false;
         return GY_OK;
     }

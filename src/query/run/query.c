@@ -12,6 +12,9 @@
 /* Deep enough for a tree of GY_SQL_DEPTH_MAX levels; memory is taken as it is touched. */
 enum { STACK_BYTES = 512 << 20 };
 
+/* Frames of an answer below these are put together. */
+enum { ROWS_FEW = 1024, BYTES_FEW = 64 << 20 };
+
 /* A view that a statement made. */
 typedef struct made_view made_view;
 struct made_view {
@@ -178,19 +181,18 @@ static gy_status create_view(gy_query *query, const gy_sql_statement *statement)
                              "%u names for a view of %u columns", statement->view.column_count,
                              count);
     }
+    if (same != NULL) { /* it stands where the old one was, so that others see it */
+        (*same)->views.view = &statement->view;
+        (*same)->views.inside = views_of(query);
+        return GY_OK;
+    }
     made_view *made = gy_alloc_zero("query.view", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
-    if (same != NULL) { /* the new one stands where the old one was, so that others see it */
-        made->views.view = &statement->view;
-        made->older = (*same)->older;
-        gy_free(*same);
-        *same = made;
-    } else {
-        *made = (made_view){.views = {.view = &statement->view}, .older = query->views};
-        query->views = made;
-    }
+    *made = (made_view){.views = {.view = &statement->view, .inside = views_of(query)},
+                        .older = query->views};
+    query->views = made;
     relink(query);
     return GY_OK;
 }
@@ -206,6 +208,11 @@ static gy_status drop_view(gy_query *query, const gy_sql_statement *statement)
     }
     made_view *gone = *at;
     *at = gone->older;
+    for (made_view *of = query->views; of != NULL; of = of->older) {
+        if (of->views.inside == &gone->views) {
+            of->views.inside = gone->views.next;
+        }
+    }
     gy_free(gone);
     relink(query);
     return GY_OK;
@@ -245,6 +252,32 @@ static gy_status take_all(const gy_query_stream *stream, held *to)
     }
 }
 
+/* Few rows of many files or cuts become one frame: who shows the first one shows enough. */
+static gy_status join_few(held *of, gy_schema *schema)
+{
+    size_t kept = 0;
+    for (size_t begin = 0, end = 0; begin < of->count; begin = end) {
+        int64_t rows = 0;
+        uint64_t bytes = 0;
+        while (end < of->count && rows < ROWS_FEW && (end == begin || bytes < BYTES_FEW)) {
+            rows += gy_frame_rows(of->frames[end]);
+            bytes += gy_rows_bytes(of->frames[end++]);
+        }
+        gy_frame *one = gy_frame_hold(of->frames[begin]);
+        if (end - begin > 1) {
+            gy_frame_drop(one);
+            GY_TRY(gy_rows_concat(schema, of->frames + begin, end - begin, &one));
+        }
+        for (size_t i = begin; i < end; i++) {
+            gy_frame_drop(of->frames[i]);
+            of->frames[i] = NULL;
+        }
+        of->frames[kept++] = one;
+    }
+    of->count = kept;
+    return GY_OK;
+}
+
 static gy_status run_plan(gy_query *query, held *answer)
 {
     gy_query_stream stream = {.schema = NULL};
@@ -277,8 +310,8 @@ static gy_status answer(gy_query *query, const gy_sql_statement *statement, held
         GY_TRY(plan_once(query, statement));
         const gy_status status = run_plan(query, rows);
         gy_query_files *wrong = query->run.wrong;
-        if (status != GY_TYPE || wrong == NULL || wrong->is_retyped) {
-            return status;
+        if (status == GY_OK || wrong == NULL) {
+            return status == GY_OK ? join_few(rows, query->plan.schema) : status;
         }
         drop_held(rows);
         const size_t used = strlen(query->note);

@@ -23,7 +23,8 @@ struct gy_query_files {
     char **paths; /* (count) */
     size_t count;
     gy_csv_options options; /* of every open */
-    char *columns;          /* types that are not guessed: of the statement, or of all rows */
+    char *columns; /* types of all files, that of each may differ; NULL: those of each */
+    bool is_given; /* the types, by the statement */
     bool is_retyped;
 };
 

@@ -23,6 +23,8 @@ static const struct {
     {"empty.csv", "a,b\n"},
     {"part1.csv", "n,s\n1,one\n2,two\n"},
     {"part2.csv", "n,s\n3.5,three\n"},
+    {"late2.csv", "n,m\n1.5,1\n"},
+    {"other.csv", "n\n1\n2\n"},
     {"bar.csv", "1|2\n3|4\n"},
     {"ragged.csv", "a,b\n1,2\n3\n"},
 };
@@ -189,6 +191,23 @@ static const struct {
      "there is a view \"v\" already"},
     {"drop view v", GY_NOTFOUND, "there is no view \"v\""},
     {"select cast(c as int) from t where c = 'x'", GY_FORMAT, NULL},
+    {"select (select max(n) from (select count(*) as n from u where u.a = t.a) s) from t",
+     GY_UNSUPPORTED, "below an aggregate without groups"},
+    {"select (select count(*) from u where u.a = t.a having count(*) = 0) from t",
+     GY_UNSUPPORTED, "below an aggregate without groups"},
+    {"select exists (select count(*) from u where u.a = t.a) from t", GY_UNSUPPORTED,
+     "below an aggregate without groups"},
+    {"select a from t where a in (values (b), (3))", GY_UNSUPPORTED, "in VALUES"},
+    {"select (select count(*) from u group by t.a) from t", GY_UNSUPPORTED,
+     "uses columns from outside"},
+    {"select (select sum(t.a) from u) from t", GY_UNSUPPORTED, "uses columns from outside"},
+    {"select (select d from u order by t.a limit 1) from t", GY_UNSUPPORTED,
+     "uses columns from outside"},
+    {"values (interval '1 day')", GY_UNSUPPORTED, "intervals as a column"},
+    {"select a in (select a, d from u) from t", GY_FORMAT, "it must give one"},
+    {"create view a as select 1 as x; create or replace view a as select x from a; "
+     "select x from a",
+     GY_LIMIT, "view \"a\" uses itself"},
 };
 
 GY_TEST(what_cannot_be_answered_is_refused)
@@ -216,6 +235,57 @@ GY_TEST(types_fit_all_rows)
     assert_non_null(strstr(gy_text_get(&note), "late.csv:300002: "));
     gy_text_free(&out);
     gy_text_free(&note);
+}
+
+GY_TEST(types_fit_all_rows_of_all_files)
+{
+    gy_text out = {.data = NULL}, note = {.data = NULL};
+    assert_int_equal(answer_of("select max(n), count(*) from \"FOLDER/late*.csv\"",
+                               &GY_OPTIONS(gy_query_options, .workers = 2), &out, &note),
+                     GY_DONE);
+    assert_string_equal(gy_text_get(&out), "max,count\nx,300002\n");
+    assert_non_null(strstr(gy_text_get(&note), "late.csv:300002: "));
+    gy_text_free(&out);
+    gy_text_free(&note);
+}
+
+GY_TEST(a_file_that_became_another_is_refused)
+{
+    gy_query *query = NULL;
+    gy_schema *schema = NULL;
+    gy_frame_source rows;
+    const gy_query_options options = GY_OPTIONS(
+        gy_query_options, .text = "select sum(n) from other; select sum(n) from other",
+        .tables = folder, .workers = 1);
+    assert_int_equal(gy_query_new(&options, &query), GY_OK);
+    assert_int_equal(gy_query_next(query, &schema, &rows), GY_OK);
+    rows.close(rows.arg);
+    gy_schema_drop(schema);
+    write_file("other.csv", "n\nx\ny\n");
+    assert_int_equal(gy_query_next(query, &schema, &rows), GY_STATE);
+    assert_non_null(strstr(gy_query_report(query), "other.csv: the types of its columns"));
+    gy_query_free(query);
+    write_file("other.csv", "n\n1\n2\n");
+}
+
+GY_TEST(few_rows_of_several_files_are_one_frame)
+{
+    gy_query *query = NULL;
+    gy_schema *schema = NULL;
+    gy_frame_source rows;
+    gy_frame *frame = NULL;
+    char text[600];
+    snprintf(text, sizeof(text), "select n from \"%s/part*.csv\"", folder);
+    const gy_query_options options = GY_OPTIONS(gy_query_options, .text = text, .workers = 1);
+    assert_int_equal(gy_query_new(&options, &query), GY_OK);
+    assert_int_equal(gy_query_next(query, &schema, &rows), GY_OK);
+    assert_int_equal(rows.next(rows.arg, &frame), GY_OK);
+    assert_int_equal(gy_frame_rows(frame), 3);
+    gy_frame_drop(frame);
+    assert_int_equal(rows.next(rows.arg, &frame), GY_DONE);
+    rows.close(rows.arg);
+    gy_schema_drop(schema);
+    gy_query_free(query);
 }
 
 GY_TEST(plans_and_statistics_are_told)

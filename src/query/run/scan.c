@@ -63,6 +63,24 @@ static bool has_twice(const scan *in)
     return false;
 }
 
+/* A file that became another one since the query was planned has no place in the plan. */
+static gy_status check_types(const scan *in)
+{
+    const bool has_all = has_twice(in);
+    const gy_schema *planned = in->files->table.schema, *found = gy_csv_schema(in->csv);
+    bool is_same =
+        gy_schema_count(found) == (has_all ? gy_schema_count(planned) : (int)in->node->count);
+    for (uint32_t i = 0; i < in->node->count && is_same; i++) {
+        const int field = in->node->fields[i];
+        const gy_field *a = gy_schema_field(planned, field);
+        const gy_field *b = gy_schema_field(found, has_all ? field : (int)i);
+        is_same = a->kind == b->kind && a->precision == b->precision && a->scale == b->scale;
+    }
+    return is_same ? GY_OK
+                   : gy_fail(GY_STATE, "%s: the types of its columns changed meanwhile",
+                             in->files->paths[in->file]);
+}
+
 static gy_status open_file(scan *in)
 {
     gy_query_files *files = in->files;
@@ -81,6 +99,7 @@ static gy_status open_file(scan *in)
     }
     gy_status status = gy_csv_open(files->paths[in->file], &options, &in->csv);
     gy_free(used);
+    status = status == GY_OK ? check_types(in) : status;
     if (status == GY_OK) {
         status = gy_csv_split(in->csv, in->run->engine);
         in->is_split = status == GY_OK;
@@ -165,6 +184,17 @@ static gy_status next_batch(scan *in)
     }
 }
 
+/* A value that is none of its column's type, where types were guessed. Of files whose guesses
+ * differ one type was made: what does not fit it is a cast that failed. */
+static void see_wrong(const scan *in, gy_status status)
+{
+    const gy_query_files *files = in->files;
+    if (!files->is_given && !files->is_retyped &&
+        (status == GY_TYPE || (status == GY_FORMAT && files->columns != NULL))) {
+        in->run->wrong = in->files;
+    }
+}
+
 static gy_status next(void *arg, gy_frame **frame)
 {
     scan *in = arg;
@@ -179,10 +209,8 @@ static gy_status next(void *arg, gy_frame **frame)
             gy_frame_drop(one);
         }
         const gy_status status = next_batch(in);
-        if (status == GY_TYPE && in->files->columns == NULL) {
-            in->run->wrong = in->files;
-        }
         if (status != GY_OK) {
+            see_wrong(in, status);
             return status;
         }
     }

@@ -127,6 +127,7 @@ static gy_status take_argument(const char *name, const gy_sql_node *value,
     }
     if (strcmp(name, "columns") == 0 && value->kind == GY_SQL_TEXT && files->columns == NULL) {
         files->columns = gy_copy_text("query.columns", value->text);
+        files->is_given = true;
         return files->columns != NULL ? GY_OK : GY_NOMEM;
     }
     return gy_fail(GY_ARG,
