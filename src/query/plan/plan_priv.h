@@ -52,6 +52,9 @@ typedef struct gy_query_grouping {
     gy_query_node *input; /* what they read */
 } gy_query_grouping;
 
+/** The table of a column in a tree of names that has its number already. */
+#define GY_QUERY_NUMBERED "\x01number"
+
 /** How an expression's tree is resolved. */
 typedef struct gy_query_resolver {
     gy_query_planner *planner;

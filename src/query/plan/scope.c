@@ -153,8 +153,10 @@ static gy_status resolve_items(gy_query_resolver *in, const gy_sql_node *node,
 static gy_status resolve_column(const gy_query_resolver *in, const gy_sql_node *node,
                                 gy_sql_node **out)
 {
-    uint32_t column = GY_QUERY_NONE;
-    GY_TRY(gy_query_find(in->planner, in->scope, node, &column));
+    uint32_t column = node->column;
+    if (node->table == NULL || strcmp(node->table, GY_QUERY_NUMBERED) != 0) {
+        GY_TRY(gy_query_find(in->planner, in->scope, node, &column));
+    }
     *out = gy_query_make_column(in->planner, column, node->place);
     return *out != NULL ? GY_OK : GY_NOMEM;
 }

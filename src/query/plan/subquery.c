@@ -221,6 +221,27 @@ static gy_status scalar(const gy_query_resolver *in, const gy_sql_node *node, gy
     return *out != NULL ? GY_OK : GY_NOMEM;
 }
 
+/* An aggregate that is compared with a sub-query's values belongs to the query around it: it
+ * becomes a column there. */
+static gy_status take_aggregate(gy_query_resolver *in, const gy_sql_node **node)
+{
+    gy_sql_node *asked = gy_query_copy(in->planner, *node), *tested = NULL;
+    uint32_t column = GY_QUERY_NONE;
+    if (asked == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_query_resolve(in, (*node)->items[0], &tested));
+    GY_TRY(gy_query_regroup(in, &tested));
+    GY_TRY(gy_query_compute(in->planner, NULL, tested, in->input, &column));
+    asked->items[0] = gy_query_make_column(in->planner, column, (*node)->items[0]->place);
+    if (asked->items[0] == NULL) {
+        return GY_NOMEM;
+    }
+    asked->items[0]->table = GY_QUERY_NUMBERED;
+    *node = asked;
+    return GY_OK;
+}
+
 gy_status gy_query_sub_query(gy_query_resolver *in, const gy_sql_node *node, gy_sql_node **out)
 {
     if (node->kind == GY_SQL_SCALAR) {
@@ -229,6 +250,9 @@ gy_status gy_query_sub_query(gy_query_resolver *in, const gy_sql_node *node, gy_
     if (node->kind != GY_SQL_EXISTS) {
         gy_query_answer answer = {.node = NULL};
         GY_TRY(plan_inner(in, node, &answer)); /* refuses several columns */
+    }
+    if (node->count > 0 && in->grouping != NULL && gy_query_has_aggregate(node->items[0])) {
+        GY_TRY(take_aggregate(in, &node));
     }
     const gy_sql_node *value = gy_query_quantified(in->planner, node);
     return value != NULL ? gy_query_resolve(in, value, out) : GY_NOMEM;

@@ -33,15 +33,20 @@ static gy_status column_of(void *arg, const gy_sql_node *node, int *index, gy_ex
     return GY_OK;
 }
 
+static gy_expr_scope scope_of(gy_query_run *run, columns *of)
+{
+    return (gy_expr_scope){.source = run->plan->source,
+                           .arena = &run->arena,
+                           .column = of->left != NULL ? column_of : NULL,
+                           .arg = of};
+}
+
 gy_status gy_query_bind(gy_query_run *run, const gy_query_node *left,
                         const gy_query_node *right, const gy_sql_node *node,
                         const gy_expr **expr)
 {
     columns of = {.plan = run->plan, .left = left, .right = right};
-    const gy_expr_scope scope = {.source = run->plan->source,
-                                 .arena = &run->arena,
-                                 .column = left != NULL ? column_of : NULL,
-                                 .arg = &of};
+    const gy_expr_scope scope = scope_of(run, &of);
     return gy_expr_bind(&scope, node, expr);
 }
 
@@ -54,8 +59,10 @@ gy_status gy_query_bind_conditions(gy_query_run *run, const gy_query_node *node,
                              .place = node->conditions[0]->place,
                              .items = node->conditions,
                              .count = node->condition_count};
-    return gy_query_bind(run, left, right,
-                         node->condition_count == 1 ? node->conditions[0] : &all, expr);
+    columns of = {.plan = run->plan, .left = left, .right = right};
+    const gy_expr_scope scope = scope_of(run, &of);
+    return gy_expr_bind_condition(
+        &scope, node->condition_count == 1 ? node->conditions[0] : &all, expr);
 }
 
 gy_status gy_query_schema_of(const gy_query_plan *plan, const uint32_t *numbers, uint32_t count,
