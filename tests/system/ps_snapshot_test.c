@@ -56,7 +56,7 @@ typedef struct work {
     gy_ps_rule rule;
     _Atomic bool *is_over;
     _Atomic int64_t rounds;
-    gy_status status;
+    _Atomic gy_status status; /* of a failure, once its text is there */
     char text[256];
 } work;
 
@@ -64,8 +64,8 @@ typedef struct work {
     do {                                                                                       \
         gy_status need_ = (call);                                                              \
         if (need_ < 0) {                                                                       \
-            (work)->status = need_;                                                            \
             snprintf((work)->text, sizeof((work)->text), "%s", gy_error_text());               \
+            atomic_store_explicit(&(work)->status, need_, memory_order_release); /* main's */  \
             goto out;                                                                          \
         }                                                                                      \
     } while (0)
@@ -143,7 +143,9 @@ static void await_rounds(int64_t more)
     for (int w = 0; w < WORKERS; w++) {
         int64_t wanted = atomic_load_explicit(&works[w].rounds, memory_order_acquire) + more;
         while (atomic_load_explicit(&works[w].rounds, memory_order_acquire) < wanted) {
-            if (works[w].status < 0 || gy_now_ns(env) > deadline.at_ns) {
+            /* train's */
+            if (atomic_load_explicit(&works[w].status, memory_order_acquire) < 0 ||
+                gy_now_ns(env) > deadline.at_ns) {
                 fail_msg("worker %d does not go on: %s", w, works[w].text);
             }
             (void)gy_env_poll(env, gy_env_deadline(env, 0.002));
