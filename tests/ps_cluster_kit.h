@@ -179,6 +179,20 @@ static inline void cluster_kill(pid_t *process)
     *process = 0;
 }
 
+/** Those that run, all at once: none is heard of when another one is known to be dead. */
+static inline void cluster_kill_all(pid_t *processes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(processes[i] > 0 ? kill(processes[i], SIGKILL) : 0, 0);
+    }
+    for (int i = 0; i < count; i++) {
+        if (processes[i] > 0) {
+            assert_int_equal(waitpid(processes[i], NULL, 0), processes[i]);
+            processes[i] = 0;
+        }
+    }
+}
+
 /** It is stopped when this returns; SIGCONT lets it go on. */
 static inline void cluster_freeze(pid_t process)
 {
@@ -189,16 +203,8 @@ static inline void cluster_freeze(pid_t process)
 static inline void cluster_end(cluster *at)
 {
     char line[128], said[256];
-    for (int i = 0; i < CLUSTER_SERVERS; i++) {
-        if (at->servers[i] > 0) {
-            cluster_kill(&at->servers[i]);
-        }
-    }
-    for (int i = 0; i < CLUSTER_LEADS; i++) {
-        if (at->leads[i] > 0) {
-            cluster_kill(&at->leads[i]);
-        }
-    }
+    cluster_kill_all(at->servers, CLUSTER_SERVERS);
+    cluster_kill_all(at->leads, CLUSTER_LEADS);
     snprintf(line, sizeof(line), "rm -r %s", at->folder);
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
 }

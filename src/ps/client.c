@@ -260,7 +260,7 @@ void gy_ps_close(gy_ps *ps)
     gy_deadline deadline = gy_deadline_after(GY_MIN(ps->timeout_s, 2.0));
     gy_ps_enter(ps);
     for (const gy_ps_table *table = ps->tables; table != NULL; table = table->next) {
-        for (uint32_t i = 0; i < ps->part_count; i++) {
+        for (uint32_t i = 0; i < ps->part_count && !table->has_failed; i++) {
             Gy__Ps__Leave leave;
             gy__ps__leave__init(&leave);
             leave.table = table->parts[i].id;

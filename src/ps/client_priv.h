@@ -66,7 +66,8 @@ struct gy_ps_table {
     gy_codec codec;
     uint8_t *residual; /* (rows) of the caller; NULL: no error feedback */
     int clocks_pending;
-    gy_error failure;                 /* of a clock; status GY_OK: none */
+    bool has_failed;  /* it was not opened; calls that open its parts may still name it */
+    gy_error failure; /* of a clock; status GY_OK: none */
     struct gy_ps_request *prefetched; /* newest first */
     ps_table_part parts[];
 };

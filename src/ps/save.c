@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double pause_s = 0.002, cut_s = 1, lead_s = 2;
+static const double pause_s = 0.002, cut_s = 1, lead_s = 10, drop_s = 10;
 
 /* A table whose clock is so far behind is taken for one that is not being trained. */
 static const uint64_t still_clocks = 8;
+/* Where nobody has moved for so long, nobody trains: who died was given up before. */
+static const int64_t still_ns = 6000000000;
 
 /* A table, as all parts tell of it together. */
 typedef struct saved_table {
@@ -36,6 +38,7 @@ typedef struct saving {
     const char *name; /* NULL: by its number */
     gy_ps_saved saved;
     uint64_t id, ahead;
+    int64_t moved_ns; /* when a table was last seen to have moved */
     gy_deadline deadline;
     saved_table *tables;
     size_t table_count, table_capacity;
@@ -187,6 +190,9 @@ static gy_status look(saving *at)
     }
     GY_TRY(ask_all(at, PS_SAVE_LOOK, at->deadline));
     for (size_t i = 0; i < at->table_count;) {
+        if (at->tables[i].most != at->tables[i].before) {
+            at->moved_ns = gy_now_ns(gy_env_real());
+        }
         if (at->tables[i].parts == 0) {
             at->tables[i] = at->tables[--at->table_count];
         } else {
@@ -214,6 +220,16 @@ static bool are_together(const saved_table *a, const saved_table *b)
     return size == strcspn(b->name, "/") && memcmp(a->name, b->name, size) == 0;
 }
 
+/* Is a table, which was still for a while, so now? One that is one clock behind the others may
+ * be between two calls of a worker that stands, or died there. */
+static bool is_still(const saving *at, const saved_table *table, uint64_t clock)
+{
+    const uint64_t behind = clock - GY_MIN(table->most, clock);
+    bool is_sure = behind != 1 || gy_now_ns(gy_env_real()) - at->moved_ns > still_ns;
+    return behind > still_clocks ||
+           (table->is_still && table->most == table->before && is_sure);
+}
+
 /* The tables of a training have one clock; those that are not moved by anybody are saved where
  * they are. */
 static void choose(saving *at)
@@ -229,8 +245,8 @@ static void choose(saving *at)
                 has_moved = has_moved || other->most != other->before;
             }
         }
-        bool is_still = table->is_still || table->most + still_clocks < clock;
-        table->target = is_still ? table->most : clock + (has_moved ? at->ahead : 0);
+        table->target =
+            is_still(at, table, clock) ? table->most : clock + (has_moved ? at->ahead : 0);
     }
 }
 
@@ -387,7 +403,7 @@ static gy_status write_all(saving *at)
     gy_error why;
     gy_error_take(&why, status);
     if (status < 0) { /* what was written is of no use; the deadline may be over */
-        at->deadline = gy_deadline_after(2);
+        at->deadline = gy_deadline_after(drop_s);
         (void)ask_all(at, PS_SAVE_DROP, at->deadline);
         return gy_error_raise(&why);
     }
@@ -415,12 +431,18 @@ static gy_status take(saving *at)
     const gy_ps *ps = at->ps;
     gy_env *env = gy_env_real();
     at->deadline = gy_deadline_after(ps->timeout_s);
+    at->moved_ns = gy_now_ns(env);
     gy__ps__save__init(&at->save);
     at->save.parts = ps->part_count;
     at->save.cluster = ps->route != NULL ? gy_ps_route_map(ps->route)->cluster : 0;
     at->save.id = env->ops->random(env, GY_CHANCE_NETWORK) | 1;
     at->save.name = at->saved.name;
-    snprintf(at->saved.name, sizeof(at->saved.name), "%s", at->name != NULL ? at->name : "new");
+    if (at->name != NULL) {
+        snprintf(at->saved.name, sizeof(at->saved.name), "%s", at->name);
+    } else { /* none that anybody has given, until it has a number */
+        snprintf(at->saved.name, sizeof(at->saved.name), "new-%016llx",
+                 (unsigned long long)at->save.id);
+    }
     GY_TRY(look(at));
     const uint64_t number = ++at->saved.number;
     if (at->name == NULL) {

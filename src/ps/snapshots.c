@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const int64_t forget_ns = 30000000000; /* who took it is gone */
+/* Who took it may wait for other parts, which are written for longer. */
+static const int64_t forget_written_ns = 3600000000000;
 
 /* A table of a part, and where it is to be copied. */
 typedef struct saving_cut {
@@ -27,6 +29,7 @@ typedef struct ps_saving {
     saving_cut *cuts;
     size_t cut_count, copied;
     bool is_past;
+    bool is_dropped; /* while it was being written: its file is removed then */
     gy_text image;
     /* the thread that writes it */
     gy_env *env;
@@ -34,14 +37,14 @@ typedef struct ps_saving {
     char name[GY_PS_SNAPSHOT_NAME_BYTES];
     gy_thread thread;
     _Atomic bool is_written;
-    uint64_t hash;
+    uint64_t hash, size_bytes;
     gy_error error;
 } ps_saving;
 
 typedef struct ps_snapshots {
     char *folder;
     gy_ps_snapshot_list list;
-    ps_saving *savings; /* one for each part at most */
+    ps_saving *savings; /* of each part those that are written, and one that is copied */
 } ps_snapshots;
 
 /* ---- Open and close ---- */
@@ -93,14 +96,22 @@ static bool is_writing(ps_saving *saving)
            !atomic_load_explicit(&saving->is_written, memory_order_acquire); /* write_copy's */
 }
 
-/* Forget those of a part, or those that nobody asks for any more: but for what is being
- * written, which is forgotten later. */
-static void forget(gy_ps_server *server, uint32_t part, int64_t before_ns)
+static void remove_file(const ps_saving *saving)
+{
+    if (gy_ps_snapshot_remove(saving->env, saving->folder, saving->name, saving->of.part) < 0) {
+        gy_warn("a part of a snapshot that failed is left: %s", gy_error_text());
+    }
+}
+
+/* Forget one, or what was copied of a part (id 0): but for what is being written, which is
+ * forgotten later. */
+static void forget(gy_ps_server *server, uint32_t part, uint64_t id)
 {
     ps_saving **at = &server->snapshots->savings;
     while (*at != NULL) {
         ps_saving *one = *at;
-        if (is_writing(one) || (one->of.part != part && one->asked_ns >= before_ns)) {
+        bool is_it = id != 0 ? one->of.id == id : !one->thread.is_started;
+        if (is_writing(one) || one->of.part != part || !is_it) {
             at = &one->next;
             continue;
         }
@@ -109,10 +120,35 @@ static void forget(gy_ps_server *server, uint32_t part, int64_t before_ns)
     }
 }
 
+/* A copy that is written is of no use in memory. */
+static void free_written(ps_saving *saving)
+{
+    if (saving->thread.is_started && !is_writing(saving) && saving->image.data != NULL) {
+        gy_text_free(&saving->image);
+        saving->image = (gy_text){.data = NULL};
+    }
+}
+
+/* Forget those that nobody asks for any more. */
 void gy_ps_snapshots_tick(gy_ps_server *server)
 {
-    if (server->snapshots != NULL && server->snapshots->savings != NULL) {
-        forget(server, UINT32_MAX, gy_now_ns(server->env) - forget_ns);
+    if (server->snapshots == NULL || server->snapshots->savings == NULL) {
+        return;
+    }
+    const int64_t now_ns = gy_now_ns(server->env);
+    for (ps_saving **at = &server->snapshots->savings; *at != NULL;) {
+        ps_saving *one = *at;
+        const int64_t kept_ns = one->thread.is_started ? forget_written_ns : forget_ns;
+        if (is_writing(one) || (now_ns - one->asked_ns <= kept_ns && !one->is_dropped)) {
+            free_written(one);
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        if (one->is_dropped) {
+            remove_file(one);
+        }
+        saving_free(one);
     }
 }
 
@@ -285,7 +321,7 @@ static ps_saving *find(const gy_ps_server *server, const Gy__Ps__Save *save)
 static gy_status begin(gy_ps_server *server, const Gy__Ps__Save *save, ps_saving **saving)
 {
     ps_snapshots *at = server->snapshots;
-    forget(server, save->part, INT64_MIN);
+    forget(server, save->part, 0);
     ps_saving *made = gy_alloc_zero("ps.saving", 1, sizeof(*made));
     saving_cut *cuts = gy_alloc_zero("ps.saving", save->n_cuts + 1, sizeof(*cuts));
     if (made == NULL || cuts == NULL) {
@@ -336,6 +372,25 @@ static void *write_copy(void *arg)
     return NULL;
 }
 
+/* Two clients may have chosen one name at once; one of them may be gone. */
+static gy_status need_name(gy_ps_server *server, const ps_saving *saving)
+{
+    const ps_snapshots *at = server->snapshots;
+    const int64_t since_ns = gy_now_ns(server->env) - forget_ns;
+    for (ps_saving *other = at->savings, *next = NULL; other != NULL; other = next) {
+        next = other->next;
+        if (other == saving || other->of.part != saving->of.part || !other->thread.is_started ||
+            strcmp(other->name, saving->name) != 0) {
+            continue;
+        }
+        if (is_writing(other) || other->asked_ns >= since_ns) {
+            return gy_fail(GY_EXISTS, "another snapshot %s is being taken", saving->name);
+        }
+        forget(server, other->of.part, other->of.id);
+    }
+    return gy_ps_snapshot_check_free(server->env, at->folder, saving->name, saving->of.id);
+}
+
 static gy_status serve_write(gy_ps_server *server, const Gy__Ps__Save *save,
                              Gy__Ps__Saved *saved)
 {
@@ -345,6 +400,8 @@ static gy_status serve_write(gy_ps_server *server, const Gy__Ps__Save *save,
                        save->name);
     }
     if (!saving->thread.is_started) {
+        GY_TRY(need_name(server, saving));
+        saving->size_bytes = saving->image.size_bytes;
         GY_TRY(gy_thread_start(&saving->thread, "gyre-snapshot", write_copy, saving));
     }
     if (is_writing(saving)) {
@@ -355,8 +412,37 @@ static gy_status serve_write(gy_ps_server *server, const Gy__Ps__Save *save,
     }
     saved->state = PS_SAVE_DONE;
     saved->hash = saving->hash;
-    saved->size_bytes = saving->image.size_bytes;
+    saved->size_bytes = saving->size_bytes;
     return GY_OK;
+}
+
+/* The manifest is of this snapshot, and this server has written the part that it tells of: a
+ * head that is new has not. */
+static gy_status judge_manifest(const gy_ps_server *server, const Gy__Ps__Save *save,
+                                const Gy__Ps__Snapshot *manifest)
+{
+    if (manifest->id != save->id || save->part >= manifest->n_files ||
+        strcmp(manifest->name, save->name) != 0) {
+        return gy_fail(GY_FORMAT, "a manifest of another snapshot");
+    }
+    ps_saving *saving = find(server, save);
+    bool is_written = saving != NULL && saving->thread.is_started && !is_writing(saving) &&
+                      saving->error.status == GY_OK &&
+                      saving->hash == manifest->files[save->part]->hash;
+    return is_written ? GY_OK
+                      : gy_fail(GY_NOTFOUND, "part %u: no file of snapshot %s is here",
+                                save->part, save->name);
+}
+
+static bool is_finished(const ps_snapshots *at, const Gy__Ps__Save *save)
+{
+    for (uint32_t i = 0; i < at->list.count; i++) {
+        if (at->list.at[i].manifest->id == save->id &&
+            gy_ps_snapshot_has(&at->list.at[i], save->part)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static gy_status serve_finish(gy_ps_server *server, const Gy__Ps__Save *save,
@@ -364,18 +450,39 @@ static gy_status serve_finish(gy_ps_server *server, const Gy__Ps__Save *save,
 {
     ps_snapshots *at = server->snapshots;
     Gy__Ps__Snapshot *manifest = NULL;
+    if (is_finished(at, save)) { /* it was said before */
+        saved->state = PS_SAVE_DONE;
+        return GY_OK;
+    }
     GY_TRY(gy_ps_manifest_unpack(save->manifest.data, save->manifest.len, &manifest));
-    gy_status status = manifest->id == save->id && save->part < manifest->n_files
-                           ? gy_ps_snapshot_finish(server->env, at->folder, manifest)
-                           : gy_fail(GY_FORMAT, "a manifest of another snapshot");
+    gy_status status = judge_manifest(server, save, manifest);
+    if (status == GY_OK) {
+        status = gy_ps_snapshot_finish(server->env, at->folder, manifest);
+    }
     if (status < 0) {
         gy_ps_manifest_free(manifest);
         return status;
     }
     gy_ps_snapshots_add(&at->list, manifest, save->part);
-    forget(server, save->part, INT64_MIN);
+    forget(server, save->part, save->id);
     saved->state = PS_SAVE_DONE;
     return GY_OK;
+}
+
+/* Others' snapshots of the part stay. */
+static void drop_copy(gy_ps_server *server, const Gy__Ps__Save *save)
+{
+    ps_saving *saving = find(server, save);
+    if (saving == NULL || is_writing(saving)) {
+        if (saving != NULL) {
+            saving->is_dropped = true;
+        }
+        return;
+    }
+    if (saving->thread.is_started) {
+        remove_file(saving);
+    }
+    forget(server, save->part, save->id);
 }
 
 /* ---- Calls ---- */
@@ -409,6 +516,23 @@ static gy_status list_tables(const gy_ps_server *server, uint32_t part, ps_savin
     return GY_OK;
 }
 
+/* Who saves lists the servers as those did that opened the tables, all of them. */
+static gy_status check_parts(const gy_ps_server *server, const Gy__Ps__Save *save)
+{
+    for (uint32_t i = 0; i < server->table_count; i++) {
+        const ps_served *table = server->tables[i];
+        if (is_of_part(server, table, save->part) &&
+            (table->part_index != save->part || table->parts != save->parts)) {
+            return gy_fail(GY_MISMATCH,
+                           "table %s: this server has part %u of %u, and was asked for part %u "
+                           "of %u: the lists of servers differ",
+                           table->name, table->part_index, table->parts, save->part,
+                           save->parts);
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status serve_cut(gy_ps_server *server, const Gy__Ps__Save *save, Gy__Ps__Saved *saved,
                            ps_saving **copied)
 {
@@ -433,6 +557,7 @@ static gy_status serve_stage(gy_ps_server *server, const Gy__Ps__Save *save,
     case PS_SAVE_LOOK:
         saved->state = PS_SAVE_DONE;
         saved->number = at->list.number;
+        GY_TRY(check_parts(server, save));
         return gy_ps_snapshot_check_free(server->env, at->folder, save->name, save->id);
     case PS_SAVE_CUT:
         return serve_cut(server, save, saved, copied);
@@ -442,8 +567,8 @@ static gy_status serve_stage(gy_ps_server *server, const Gy__Ps__Save *save,
         return serve_finish(server, save, saved);
     case PS_SAVE_DROP:
         saved->state = PS_SAVE_DONE;
-        forget(server, save->part, INT64_MIN);
-        return gy_ps_snapshot_remove(server->env, at->folder, save->name, save->part);
+        drop_copy(server, save);
+        return GY_OK;
     default:
         return gy_fail(GY_FORMAT, "stage %u of a snapshot: another version of Gyre?",
                        save->stage);

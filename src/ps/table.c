@@ -60,8 +60,8 @@ void gy_ps_reopen(void *arg, uint32_t part)
         Gy__Ps__Table shape;
         Gy__Ps__Open open;
         gy_ps_table_tell(table->name, &table->options, numbers, &shape);
-        if (table->parts[part].id == 0) { /* it is being opened, which is done again */
-            continue;
+        if (table->has_failed || table->parts[part].id == 0) {
+            continue; /* it is being opened, which is done again */
         }
         fill_open(ps, part, &shape, &open);
         open.is_again = true;
@@ -173,15 +173,6 @@ static gy_status open_parts(gy_ps *ps, gy_ps_table *table, opening *openings)
                               : catch_up(ps, table, openings);
 }
 
-static void unlink_table(gy_ps *ps, const gy_ps_table *table)
-{
-    gy_ps_table **at = &ps->tables;
-    while (*at != table) {
-        at = &(*at)->next;
-    }
-    *at = table->next;
-}
-
 gy_status gy_ps_table_open(gy_ps *ps, const char *name, const gy_ps_table_options *options,
                            gy_ps_table **table)
 {
@@ -210,17 +201,13 @@ gy_status gy_ps_table_open(gy_ps *ps, const char *name, const gy_ps_table_option
     if (status == GY_OK) {
         *table = made;
     } else {
-        unlink_table(ps, made);
+        made->has_failed = true; /* freed with the client */
     }
     gy_error why;
     gy_error_take(&why, status);
     gy_ps_leave(ps);
     gy_free(openings);
-    if (status < 0) {
-        gy_free(made);
-        return gy_error_raise(&why);
-    }
-    return GY_OK;
+    return status < 0 ? gy_error_raise(&why) : GY_OK;
 }
 
 /* ---- Requests ---- */

@@ -370,11 +370,10 @@ static double lose_all_replicas(void)
     assert_ok(gy_ps_open(&options, &ps));
     assert_ok(gy_ps_table_open(ps, "sums", &sums, &table));
     assert_ok(gy_ps_push(table, &key, 1, &value, NULL));
-    cluster_kill(&at.servers[0]);
-    cluster_kill(&at.servers[1]);
+    cluster_kill_all(at.servers, 2);
     int64_t begun_ns = gy_now_ns(gy_env_real());
     assert_int_equal(gy_ps_push(table, &key, 1, &value, NULL), GY_PEER);
-    assert_non_null(strstr(gy_error_text(), "all its 2 replicas are gone"));
+    assert_non_null(strstr(gy_error_text(), "replicas are gone"));
     const double took_s = (double)(gy_now_ns(gy_env_real()) - begun_ns) / 1e9;
     gy_ps_close(ps);
     cluster_end(&at);

@@ -42,11 +42,7 @@ static void start_servers(bool resumes)
 
 static void kill_servers(void)
 {
-    for (int i = 0; i < SERVERS; i++) {
-        if (at.servers[i] > 0) {
-            cluster_kill(&at.servers[i]);
-        }
-    }
+    cluster_kill_all(at.servers, SERVERS);
 }
 
 /* ---- Workers ---- */
@@ -161,12 +157,18 @@ static void count_rounds(int64_t rounds[WORKERS])
     }
 }
 
-static void join_workers(void)
+/* They end by themselves, since their calls fail. */
+static void await_failures(void)
 {
-    atomic_store_explicit(&is_over, true, memory_order_release); /* train's */
     for (int w = 0; w < WORKERS; w++) {
         gy_thread_join(&threads[w]);
     }
+}
+
+static void join_workers(void)
+{
+    atomic_store_explicit(&is_over, true, memory_order_release); /* train's */
+    await_failures();
 }
 
 /* Rows of both tables as one that comes again sees them, before anybody's clock. */
@@ -241,8 +243,10 @@ GY_TEST(a_snapshot_under_load_is_of_one_clock)
     start_servers(true);
     start_workers(GY_PS_BSP); /* all workers come again, and go on */
     await_rounds(7);
-    save("later", &again);
+    save("new", &again);
     assert_true(again.clock >= clocks[0] + 7 && again.number == 2);
+    save(NULL, &again); /* whatever names there are */
+    assert_int_equal(again.number, 3);
     join_workers();
     assert_true(works[0].status >= 0 && works[1].status >= 0);
     kill_servers();
@@ -325,9 +329,12 @@ GY_TEST(damaged_and_foreign_snapshots_are_refused)
     save("one", &one);
     await_rounds(3);
     save("two", &two);
-    const gy_ps_options options = options_of(0);
+    gy_ps_options options = options_of(0);
     assert_int_equal(gy_ps_save(&options, "one", NULL), GY_EXISTS);
     assert_int_equal(gy_ps_save(&options, "../x", NULL), GY_ARG);
+    options.servers = at.addresses[0]; /* half of the tables is no snapshot */
+    assert_int_equal(gy_ps_save(&options, "half", NULL), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "lists of servers differ"));
     join_workers();
     kill_servers();
     flip("two", "part-0", 300); /* the one before it is whole */
@@ -432,10 +439,9 @@ GY_TEST(a_cluster_that_lost_all_replicas_begins_again)
     assert_int_equal(saved.parts, CLUSTER_PARTS);
     await_rounds(5);
     kill_servers();
-    join_workers();
+    await_failures();
     snprintf(wanted, sizeof(wanted),
-             "all its 2 replicas are gone; the newest snapshot, good, "
-             "is of clock %llu",
+             "replicas are gone; the newest snapshot, good, is of clock %llu",
              (unsigned long long)saved.clock);
     for (int w = 0; w < WORKERS; w++) {
         assert_int_equal(works[w].status, GY_PEER);
@@ -458,6 +464,20 @@ GY_TEST(a_cluster_that_lost_all_replicas_begins_again)
     start_new_lead(resume);
     start_servers(false);
     check_rows((int64_t)saved.clock);
+    cluster_end(&at);
+}
+
+GY_TEST(snapshots_of_servers_alone_are_refused_by_a_lead)
+{
+    begin();
+    start_servers(false);
+    start_workers(GY_PS_BSP);
+    await_rounds(1);
+    save("alone", NULL);
+    join_workers();
+    kill_servers();
+    start_new_lead(resume);
+    need_refused(0, "of cluster 0:");
     cluster_end(&at);
 }
 

@@ -248,7 +248,8 @@ gy_status gy_ps_chain_take_map(gy_ps_chain *chain, const gy_ps_map *map)
 
 static bool is_serving(const gy_ps_chain *chain, const chain_place *place)
 {
-    return place->is_head && gy_ps_chain_now(chain) >= place->granted_until_ns;
+    return place->is_head && chain->failure.status == GY_OK &&
+           gy_ps_chain_now(chain) >= place->granted_until_ns;
 }
 
 static void give(gy_ps_chain *chain, const gy_rpc_asked *asked)

@@ -5,8 +5,20 @@
 
 #include <string.h>
 
+static bool has_offers(const gy_ps_lead *lead)
+{
+    for (uint32_t i = 0; i < lead->server_count; i++) {
+        if (lead->servers[i].offer_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 gy_status gy_ps_lead_judge_offers(gy_ps_lead *lead, const gy_ps_lead_renewal *renewal)
 {
+    bool may_adopt = lead->map.epoch == 0 && !lead->is_storing && lead->options.resumes &&
+                     !has_offers(lead); /* the first that comes says which cluster it is */
     for (size_t i = 0; i < renewal->offer_count; i++) {
         const gy_ps_lead_offer *offer = &renewal->offers[i];
         if (offer->id == 0 || offer->number == 0 || offer->parts == 0 ||
@@ -14,8 +26,9 @@ gy_status gy_ps_lead_judge_offers(gy_ps_lead *lead, const gy_ps_lead_renewal *re
             return gy_fail(GY_FORMAT, "server %s has a snapshot of %u parts", renewal->address,
                            offer->parts);
         }
-        if (lead->map.epoch == 0 && !lead->is_storing && lead->options.resumes) {
+        if (may_adopt && offer->cluster != 0) { /* 0: of a server without a lead */
             lead->map.cluster = offer->cluster;
+            may_adopt = false;
         }
         if (offer->cluster != lead->map.cluster) {
             return gy_fail(GY_MISMATCH,
@@ -109,7 +122,8 @@ static bool is_settled(gy_ps_lead *lead, const gy_ps_lead_offer *whole)
                 "whole one");
     }
     return whole != NULL &&
-           (any->number == whole->number || lead->stepped_ns - lead->waits_ns > patience_ns);
+           ((any->number == whole->number && whole->number >= lead->map.saved_number) ||
+            lead->stepped_ns - lead->waits_ns > patience_ns);
 }
 
 bool gy_ps_lead_resume(gy_ps_lead *lead, gy_ps_map *map)

@@ -30,9 +30,9 @@ typedef struct route_attempt {
 typedef struct route_part {
     route_flight *first, *last;
     uint32_t count;
-    uint64_t epoch;     /* of its chain, by the map; 0: none */
-    uint64_t bad_epoch; /* calls wait for a later one */
-    uint64_t head;
+    uint64_t epoch;      /* of its chain, by the map; 0: none */
+    uint64_t bad_epoch;  /* calls wait for a later one */
+    uint64_t head, born; /* born: as of the map's chain */
     gy_rpc_peer peer;
     int64_t retry_ns;
 } route_part;
@@ -305,12 +305,13 @@ static void take_chain(gy_ps_route *route, uint32_t index)
 {
     route_part *part = &route->parts[index];
     const gy_ps_map_chain *chain = &route->map.chains[index];
-    bool is_new = part->head != chain->members[0];
+    bool is_new = part->head != chain->members[0] || part->born != chain->born;
     for (route_flight *at = part->first; at != NULL; at = at->next) {
         withdraw(at);
     }
     part->epoch = chain->epoch;
     part->head = chain->members[0];
+    part->born = chain->born;
     part->retry_ns = 0;
     if (peer_of(route, part->head, &part->peer) < 0) {
         part->bad_epoch = part->epoch; /* no memory: wait for the next map */

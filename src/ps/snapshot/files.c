@@ -5,6 +5,7 @@
 #include "base/hash.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,15 +30,21 @@ static gy_status part_path(char out[PATH_BYTES], const char *folder, const char 
     return path_of(out, folder, name, file);
 }
 
-static gy_status make_folder(const char *folder, const char *name)
+/* It is there after a power failure, too. */
+static gy_status make_folder(gy_env *env, const char *folder, const char *name)
 {
     char path[PATH_BYTES];
+    const gy_disk_ops *disk = gy_env_disk(env);
     GY_TRY(path_of(path, folder, name, ""));
     int error = gy_disk_make_folders(path);
-    if (error == 0 && mkdir(path, 0755) != 0 && errno != EEXIST) {
-        error = -errno;
+    int above = error == 0 ? disk->open(env, folder, O_RDONLY | O_DIRECTORY, 0) : error;
+    if (above < 0) {
+        return gy_store_file_fail("make", path, above);
     }
-    return error == 0 ? GY_OK : gy_store_file_fail("make", path, error);
+    error = disk->sync(env, above);
+    (void)disk->close(env, above);
+    /* file systems that cannot sync folders return EINVAL */
+    return error == 0 || error == -EINVAL ? GY_OK : gy_store_file_fail("sync", folder, error);
 }
 
 /* ---- Writing ---- */
@@ -52,7 +59,7 @@ gy_status gy_ps_snapshot_write(gy_env *env, const char *folder, const char *name
     uint64_t head[WORDS] = {part_mark, of->id, of->cluster, of->part, image->size_bytes, sum};
     head[WORDS - 1] = gy_hash(head, sizeof(head) - sizeof(head[0]), part_mark);
     GY_TRY(part_path(path, folder, name, of->part));
-    GY_TRY(make_folder(folder, name));
+    GY_TRY(make_folder(env, folder, name));
     GY_TRY(gy_writer_open(env, path, &writer));
     gy_status status = gy_writer_add(writer, head, sizeof(head));
     if (status == GY_OK) {
