@@ -171,13 +171,14 @@ static void join_workers(void)
     await_failures();
 }
 
-/* Rows of both tables as one that comes again sees them, before anybody's clock. */
+/* Rows of both tables as one that comes again sees them, before anybody's clock. It is a worker
+ * beyond the others, who are all waited for when it leaves. */
 static void read_rows(gy_ps_rule rule, int64_t a[ROWS], int64_t b[ROWS])
 {
     gy_ps *ps = NULL;
     gy_ps_table *table = NULL;
     uint64_t keys[ROWS];
-    const gy_ps_options options = options_of(0);
+    const gy_ps_options options = options_of(WORKERS);
     const gy_ps_table_options of = table_of(rule);
     fill_keys(keys);
     assert_ok(gy_ps_open(&options, &ps));
