@@ -131,7 +131,7 @@ static gy_status leaf(const gy_query_resolver *in, const gy_sql_from *from,
 typedef struct sides {
     gy_query_scope *scope;
     uint32_t begin, middle; /* names of the left side, and behind them of the right one */
-    gy_query_list on;
+    const char **merged;    /* names of the columns of `using` */
 } sides;
 
 /* The name of a side that `using` means. */
@@ -181,6 +181,7 @@ static gy_status merge_using(const gy_query_planner *planner, const gy_sql_from 
     } else {
         GY_TRY(gy_query_list_add(planner, full, both[from->join == GY_SQL_RIGHT ? 1 : 0]));
     }
+    of->merged[full->count - 1] = a->name;
     a->is_merged = true;
     b->is_merged = true;
     return GY_OK;
@@ -194,8 +195,7 @@ static gy_status using(const gy_query_planner *planner, const gy_sql_from *from,
     for (uint32_t i = 0; i < count; i++) {
         uint32_t column = GY_QUERY_NONE;
         GY_TRY(gy_query_compute(planner, from->using[i].text, merged->items[i], out, &column));
-        GY_TRY(gy_query_scope_add(planner, of->scope, NULL, planner->plan->columns[column].name,
-                                  column));
+        GY_TRY(gy_query_scope_add(planner, of->scope, NULL, of->merged[i], column));
     }
     gy_query_name *names = gy_query_alloc(planner, of->scope->count, sizeof(*names));
     if (names == NULL) {
@@ -223,6 +223,10 @@ static gy_status join(gy_query_resolver *in, const gy_sql_from *from, gy_query_s
     sides of = {.scope = scope, .begin = scope->count};
     GY_TRY(gy_query_from(in, from->left, scope, out));
     of.middle = scope->count;
+    of.merged = gy_query_alloc(in->planner, from->using_count, sizeof(*of.merged));
+    if (of.merged == NULL) {
+        return GY_NOMEM;
+    }
     GY_TRY(gy_query_from(in, from->right, scope, &right));
     for (uint32_t i = 0; i < from->using_count; i++) {
         GY_TRY(merge_using(in->planner, from, &from->using[i], &of, lists));

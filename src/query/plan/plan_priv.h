@@ -43,11 +43,12 @@ typedef struct gy_query_planner {
 
 /** Groups and aggregates of a query. */
 typedef struct gy_query_grouping {
-    gy_query_list groups;      /* over the input */
-    gy_query_numbers grouped;  /* their columns */
-    gy_query_list calls;       /* aggregates, whose arguments are over the input */
-    gy_query_numbers called;   /* their columns */
-    const gy_sql_node **texts; /* (calls) as they stand in the statement */
+    gy_query_list groups;            /* over the input */
+    gy_query_numbers grouped;        /* their columns */
+    const gy_sql_node **group_texts; /* (groups) as they stand in the statement */
+    gy_query_list calls;             /* aggregates, whose arguments are over the input */
+    gy_query_numbers called;         /* their columns */
+    const gy_sql_node **texts;       /* (calls) as they stand in the statement */
     uint32_t text_capacity;
     gy_query_node *input; /* what they read */
 } gy_query_grouping;

@@ -161,8 +161,25 @@ static gy_status resolve_column(const gy_query_resolver *in, const gy_sql_node *
     return *out != NULL ? GY_OK : GY_NOMEM;
 }
 
+/* The group that a part of the statement is, by its place: what has a sub-query is not the same
+ * twice. */
+static uint32_t group_of(const gy_query_grouping *grouping, const gy_sql_node *node)
+{
+    for (uint32_t i = 0; grouping != NULL && i < grouping->groups.count; i++) {
+        if (grouping->group_texts[i] == node) {
+            return grouping->grouped.items[i];
+        }
+    }
+    return GY_QUERY_NONE;
+}
+
 gy_status gy_query_resolve(gy_query_resolver *in, const gy_sql_node *node, gy_sql_node **out)
 {
+    const uint32_t group = group_of(in->grouping, node);
+    if (group != GY_QUERY_NONE) {
+        *out = gy_query_make_column(in->planner, group, node->place);
+        return *out != NULL ? GY_OK : GY_NOMEM;
+    }
     switch ((int)node->kind) {
     case GY_SQL_COLUMN:
         return resolve_column(in, node, out);

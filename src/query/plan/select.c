@@ -78,11 +78,17 @@ static gy_status group(query *of)
     const gy_sql_select *select = of->select;
     gy_query_resolver *in = &of->in;
     in->clause = "GROUP BY";
+    of->grouping.group_texts =
+        gy_query_alloc(of->planner, select->group_count, sizeof(*of->grouping.group_texts));
+    if (of->grouping.group_texts == NULL) {
+        return GY_NOMEM;
+    }
     for (uint32_t i = 0; i < select->group_count; i++) {
         const gy_sql_node *text = NULL;
         gy_sql_node *value = NULL;
         uint32_t column = GY_QUERY_NONE;
         GY_TRY(group_text(of, select->groups[i], &text));
+        of->grouping.group_texts[i] = text;
         GY_TRY(gy_query_resolve(in, text, &value));
         GY_TRY(gy_query_compute(of->planner, NULL, value, &of->node, &column));
         GY_TRY(gy_query_list_add(of->planner, &of->grouping.groups, value));
