@@ -232,6 +232,7 @@ gy_status gy_ps_open(const gy_ps_options *options, gy_ps **ps)
 {
     gy_ps *made = NULL;
     GY_TRY(gy_ps_connect(options, GY_RPC_WORKER, &made));
+    GY_ASSERT(made != NULL);
     gy_status status = made->route != NULL ? await_parts(made) : GY_OK;
     if (status < 0) {
         gy_error why;

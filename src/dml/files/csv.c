@@ -265,6 +265,7 @@ static gy_status take_record(const csv *c, const char *at, const char *end, int6
                              int64_t row)
 {
     const char *begin = at;
+    GY_ASSERT(c->frame != NULL || c->matrix != NULL);
     end -= end > at && end[-1] == '\r';
     for (int64_t j = 0; j < c->columns; j++) {
         field f;

@@ -31,6 +31,7 @@ static uint32_t place_of(const gy_ps_snapshot_list *list, uint64_t number)
 
 static void insert(gy_ps_snapshot_list *list, Gy__Ps__Snapshot *manifest)
 {
+    GY_ASSERT(manifest != NULL);
     uint32_t at = place_of(list, manifest->number);
     list->number = GY_MAX(list->number, manifest->number);
     if (at == GY_PS_SNAPSHOTS_KEPT) {

@@ -25,11 +25,15 @@ static int class_of(char code)
 /* The code of argument `at`; "a*": any number of arguments, of any type. 0: none. */
 static char code_of(const char *codes, int at)
 {
-    const size_t count = strlen(codes);
+    size_t count = strlen(codes), code = (size_t)at;
     if (count > 0 && codes[count - 1] == '*') {
-        return (size_t)at < count - 1 ? codes[at] : codes[count - 2];
+        count--;
+        code = GY_MIN(code, count - 1);
     }
-    return (size_t)at < count ? codes[at] : '\0';
+    if (code >= count) {
+        return '\0';
+    }
+    return codes[code];
 }
 
 static bool takes_count(const char *codes, int count)

@@ -25,7 +25,7 @@ gy_status gy_expr_keep_text(gy_expr_work *work, const char *data, size_t size,
 /* The fewest digits that read to the same number, with an exponent below 1e-4 and from 1e15. */
 static size_t write_double(double real, char out[GY_FRAME_VALUE_BYTES])
 {
-    char digits[40], plain[24];
+    char digits[40], plain[24] = "";
     if (!isfinite(real)) {
         return gy_print(out, GY_FRAME_VALUE_BYTES, "%s",
                         isnan(real) ? "NaN"

@@ -30,7 +30,8 @@ static gy_status begin_merge(gy_expr_work *work, const gy_expr *expr, const uint
         return GY_NOMEM;
     }
     const size_t size = gy_expr_class_bytes(to->of);
-    memset(to->values, 0, size == 0 ? GY_EXPR_WORDS * 8 : size * (size_t)work->rows);
+    memset(to->values, 0,
+           size == 0 ? GY_EXPR_WORDS * sizeof(uint64_t) : size * (size_t)work->rows);
     memset(to->valid, 0, GY_EXPR_WORDS * sizeof(uint64_t));
     memcpy(to->left, mask, GY_EXPR_WORDS * sizeof(uint64_t));
     return GY_OK;

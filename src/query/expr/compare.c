@@ -62,7 +62,7 @@ int gy_expr_order(int value_class, const gy_expr_cell *a, const gy_expr_cell *b)
 static uint64_t pack(const uint8_t bytes[64])
 {
     uint64_t word = 0;
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         uint64_t eight = 0;
         memcpy(&eight, bytes + 8 * i, sizeof(eight));
         word |= (eight * UINT64_C(0x0102040810204080) >> 56) << (8 * i);

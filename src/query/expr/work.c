@@ -122,7 +122,8 @@ size_t gy_expr_class_bytes(int value_class)
 void *gy_expr_values(gy_expr_work *work, int value_class)
 {
     const size_t size = gy_expr_class_bytes(value_class);
-    return gy_expr_memory(work, size == 0 ? GY_EXPR_WORDS * 8 : size * GY_EXPR_ROWS);
+    return gy_expr_memory(work,
+                          size == 0 ? GY_EXPR_WORDS * sizeof(uint64_t) : size * GY_EXPR_ROWS);
 }
 
 gy_expr_cell gy_expr_cell_at(int value_class, const gy_expr_vector *vector, int row)
@@ -235,7 +236,8 @@ gy_status gy_expr_spread(gy_expr_work *work, int value_class, gy_expr_vector *ve
         return GY_NOMEM;
     }
     if (value_class == GY_FIELD_BOOL) {
-        memset(values, cell.truth && !cell.is_null ? 0xff : 0, GY_EXPR_WORDS * 8);
+        memset(values, cell.truth && !cell.is_null ? 0xff : 0,
+               GY_EXPR_WORDS * sizeof(uint64_t));
     } else {
         for (int i = 0; i < work->rows; i++) {
             store(value_class, values, i, &cell);
@@ -367,7 +369,7 @@ gy_status gy_expr_run_rows(gy_expr_work *work, const gy_expr *expr, const uint64
         return GY_NOMEM;
     }
     const size_t size = gy_expr_class_bytes(kind);
-    memset(values, 0, size == 0 ? GY_EXPR_WORDS * 8 : size * (size_t)work->rows);
+    memset(values, 0, size == 0 ? GY_EXPR_WORDS * sizeof(uint64_t) : size * (size_t)work->rows);
     memset(valid, 0, GY_EXPR_WORDS * sizeof(*valid));
     for (int i = 0; i < expr->count; i++) { /* those that are constant are read once */
         GY_TRY(gy_expr_eval(work, expr->args[i], mask, &args[i]));

@@ -47,6 +47,7 @@ static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
 static gy_status rename_columns(const gy_query_planner *planner, const gy_sql_name *names,
                                 uint32_t count, uint32_t place, const gy_query_answer *answer)
 {
+    GY_ASSERT(answer->node != NULL);
     if (count > answer->node->count) {
         return gy_sql_refuse(planner->source, place, GY_FORMAT,
                              "%u names for a table of %u columns", count, answer->node->count);
@@ -109,6 +110,7 @@ static gy_status leaf(const gy_query_resolver *in, const gy_sql_from *from,
                        : from->kind == GY_SQL_FUNCTION ? from->call->text
                                                        : NULL;
     GY_TRY(table(in, from, &answer));
+    GY_ASSERT(answer.node != NULL);
     GY_TRY(
         rename_columns(in->planner, from->columns, from->column_count, from->place, &answer));
     for (uint32_t i = 0; i < scope->count; i++) {
@@ -167,6 +169,7 @@ static gy_status merge_using(const gy_query_planner *planner, const gy_sql_from 
     gy_expr_type type;
     GY_TRY(find_using(planner, from, name, &left, &a));
     GY_TRY(find_using(planner, from, name, &right, &b));
+    GY_ASSERT(a != NULL && b != NULL);
     gy_sql_node *const both[2] = {gy_query_make_column(planner, a->column, from->place),
                                   gy_query_make_column(planner, b->column, from->place)};
     gy_sql_node *equal = gy_query_make_operation(planner, "=", both[0], both[1]);

@@ -162,6 +162,25 @@ static gy_status join_two(orderer *in, uint32_t a, uint32_t b, uint32_t *at)
     return GY_OK;
 }
 
+/* Take inputs a and b where joining them gives fewer rows than `least`, the best so far.
+ * Without a condition on both they count where `is_any`. */
+static double choose_between(const orderer *in, uint32_t a, uint32_t b, bool is_any,
+                             double least, uint32_t best[2])
+{
+    const gy_query_node *left = in->inputs[a], *right = in->inputs[b];
+    double rows = joined_rows(in->planner->plan, left, right, in->conditions);
+    if (rows < 0 && !is_any) {
+        return least;
+    }
+    rows = rows < 0 ? left->rows * right->rows : rows;
+    if (!(rows < least || isinf(least))) {
+        return least;
+    }
+    best[0] = a;
+    best[1] = b;
+    return fmin(rows, ROWS_MOST);
+}
+
 /* The best partner of input `first`; GY_QUERY_NONE: the best pair. */
 static void choose(const orderer *in, uint32_t first, uint32_t best[2])
 {
@@ -171,19 +190,8 @@ static void choose(const orderer *in, uint32_t first, uint32_t best[2])
     for (int is_connected = 1; is_connected >= 0 && isinf(least); is_connected--) {
         for (uint32_t a = begin; a < end; a++) {
             for (uint32_t b = first == GY_QUERY_NONE ? a + 1 : 0; b < in->count; b++) {
-                if (b == a) {
-                    continue;
-                }
-                const gy_query_node *left = in->inputs[a], *right = in->inputs[b];
-                double rows = joined_rows(in->planner->plan, left, right, in->conditions);
-                if (rows < 0 && is_connected == 1) {
-                    continue;
-                }
-                rows = rows < 0 ? left->rows * right->rows : rows;
-                if (rows < least || isinf(least)) {
-                    least = rows < ROWS_MOST ? rows : ROWS_MOST;
-                    best[0] = a;
-                    best[1] = b;
+                if (b != a) {
+                    least = choose_between(in, a, b, is_connected == 0, least, best);
                 }
             }
         }

@@ -30,6 +30,7 @@ static double selectivity(const gy_sql_node *node)
 
 static double guess_join(const gy_query_plan *plan, const gy_query_node *node)
 {
+    GY_ASSERT(node->left != NULL && node->right != NULL);
     const double left = node->left->rows, right = node->right->rows;
     double least = 1;
     for (uint32_t i = 0; i < node->key_count; i++) {

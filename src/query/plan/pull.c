@@ -54,6 +54,7 @@ static gy_status divide(const pull *in, gy_query_node *node, const gy_query_numb
 static gy_status pull_filter(const pull *in, gy_query_node **node)
 {
     const gy_query_node *left = (*node)->left;
+    GY_ASSERT(left != NULL);
     const gy_query_numbers known = {.items = left->columns, .count = left->count};
     GY_TRY(divide(in, *node, &known));
     if ((*node)->condition_count == 0) {
@@ -95,6 +96,7 @@ static gy_status pull_join(pull *in, gy_query_node *node)
 static gy_status pull_project(const pull *in, gy_query_node *node, uint32_t before)
 {
     const gy_query_node *left = node->left;
+    GY_ASSERT(left != NULL);
     gy_query_numbers used = {.items = NULL}, columns = {.items = NULL};
     gy_query_list values = {.items = NULL};
     for (uint32_t i = 0; i < node->count; i++) {

@@ -273,6 +273,7 @@ static gy_status order_column(query *of, const gy_sql_node *node, gy_query_numbe
             return gy_query_numbers_join(of->planner, columns, column, 1);
         }
     }
+    GY_ASSERT(target < columns->count);
     *column = columns->items[target];
     return GY_OK;
 }

@@ -80,6 +80,7 @@ gy_status gy_query_end(const gy_query_planner *planner, const gy_query_ending *e
     made->limit = limit;
     made->offset = offset;
     made->keys = keys;
+    GY_ASSERT(select->order_count == 0 || ending->keys != NULL);
     for (uint32_t i = 0; i < select->order_count; i++) {
         keys[made->key_count++] = ending->keys[i];
     }

@@ -40,6 +40,7 @@ static bool is_correlated(const gy_query_node *node)
             return true;
         }
     }
+    GY_ASSERT(node->condition_count == 0 || node->left != NULL);
     for (uint32_t i = 0; i < node->condition_count; i++) {
         bool is_known = false;
         const gy_sql_node *one = node->conditions[i];
@@ -162,6 +163,7 @@ static gy_status correlated(const gy_query_resolver *in, const gy_sql_node *node
                 gy_query_replace(planner, inner->columns, inner->values, inner->count, &value));
         }
         inner = inner->left;
+        GY_ASSERT(inner != NULL);
     }
     const bool is_one = inner->kind == GY_QUERY_AGGREGATE && inner->group_count == 0;
     const bool is_row = inner->kind == GY_QUERY_VALUES && inner->row_count == 1;
@@ -205,6 +207,7 @@ static gy_status scalar(const gy_query_resolver *in, const gy_sql_node *node, gy
 {
     gy_query_answer answer = {.node = NULL};
     GY_TRY(plan_inner(in, node, &answer));
+    GY_ASSERT(answer.node != NULL);
     if (is_correlated(answer.node)) {
         GY_TRY(correlated(in, node, answer.node, out));
         return in->grouping != NULL ? gy_query_regroup(in, out) : GY_OK;
@@ -270,6 +273,7 @@ static gy_query_node *without_order(gy_query_node *node)
            (node->kind == GY_QUERY_AGGREGATE && node->count == node->group_count &&
             node->group_count > 0)) {
         node = node->left;
+        GY_ASSERT(node != NULL);
     }
     return node;
 }
@@ -280,6 +284,7 @@ static gy_status where_exists(const gy_query_resolver *in, const gy_sql_node *no
     gy_query_answer answer = {.node = NULL};
     gy_query_pulled pulled = {.scalar_count = 0};
     GY_TRY(plan_inner(in, node, &answer));
+    GY_ASSERT(answer.node != NULL);
     gy_query_node *inner = without_order(answer.node);
     GY_TRY(gy_query_pull(in->planner, node->place, &inner, &pulled));
     if (pulled.scalar_count > 0) {
@@ -300,6 +305,7 @@ static gy_status where_in(gy_query_resolver *in, const gy_sql_node *node, bool i
     gy_query_pulled pulled = {.scalar_count = 0};
     gy_sql_node *tested = NULL;
     GY_TRY(plan_inner(in, node, &answer));
+    GY_ASSERT(answer.node != NULL);
     gy_query_node *inner = answer.node;
     if (is_not && is_correlated(inner)) {
         *is_done = false;

@@ -244,13 +244,13 @@ typedef struct gy_rows_aggregator gy_rows_aggregator;
 GY_MUST_CHECK gy_status gy_rows_aggregator_new(gy_schema *in_schema,
                                                const gy_rows_aggregate_options *options,
                                                gy_rows_aggregator **aggregator);
-void gy_rows_aggregator_free(gy_rows_aggregator *aggregator);
+void gy_rows_aggregator_free(gy_rows_aggregator *it);
 GY_MUST_CHECK gy_status gy_rows_aggregator_push(gy_rows_aggregator *aggregator,
                                                 const gy_frame *frame);
 /** The next frame of groups; the first call ends what is pushed. GY_DONE */
 GY_MUST_CHECK gy_status gy_rows_aggregator_next(gy_rows_aggregator *aggregator,
                                                 gy_frame **frame);
-gy_schema *gy_rows_aggregator_schema(const gy_rows_aggregator *aggregator);
+gy_schema *gy_rows_aggregator_schema(const gy_rows_aggregator *it);
 
 /** An aggregation with distinct aggregates (distinct.c); takes `in`. */
 GY_MUST_CHECK gy_status gy_rows_aggregate_distinct(gy_frame_source in, gy_schema *in_schema,
@@ -378,8 +378,8 @@ GY_MUST_CHECK gy_status gy_rows_matcher_new(const gy_rows_match_plan *plan,
                                             gy_rows_matcher **matcher);
 /** The table has but a block of the rows. `known` has a bit for each probing row, whether one
  * of the blocks had a match. Probing rows stand alone in the last block. */
-void gy_rows_matcher_blocks(gy_rows_matcher *matcher, uint8_t *known, bool is_last);
-void gy_rows_matcher_free(gy_rows_matcher *matcher);
+void gy_rows_matcher_blocks(gy_rows_matcher *it, uint8_t *known, bool is_last);
+void gy_rows_matcher_free(gy_rows_matcher *it);
 /** The next rows of the join; reads `probe` to its end. GY_DONE */
 GY_MUST_CHECK gy_status gy_rows_matcher_next(gy_rows_matcher *matcher,
                                              const gy_frame_source *probe, gy_frame **frame);

@@ -288,7 +288,8 @@ gy_status gy_rows_state_merge(const gy_rows_state *state, const gy_rows_batch *b
         columns[k] = gy_frame_column(batch->frame, state->of.column + k);
     }
     for (int64_t i = 0; i < batch->count; i++) {
-        uint64_t *words = batch->records[i] + state->offset, other[1 + GY_ROWS_EXACT_WORDS];
+        uint64_t *words = batch->records[i] + state->offset,
+                 other[1 + GY_ROWS_EXACT_WORDS] = {0};
         for (int k = 0; k < state->column_count; k++) {
             other[k] = (uint64_t)gy_column_int64(&columns[k], batch->begin + i);
         }

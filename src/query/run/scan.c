@@ -245,7 +245,7 @@ gy_status gy_query_scan_steps(gy_query_run *run, const gy_query_node *node,
         in->run = run;
         in->node = node;
         in->files = node->table->files;
-        in->batch = 2 * gy_engine_workers(run->engine);
+        in->batch = 2 * (int64_t)gy_engine_workers(run->engine);
         in->slots = gy_alloc_zero("query.slots", (size_t)in->batch, sizeof(*in->slots));
         in->step_count = count;
         for (int i = 0; i < count; i++) {

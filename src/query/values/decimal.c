@@ -206,7 +206,9 @@ bool gy_decimal_of_double(double real, int scale, gy_int128 *out)
     }
     size_t size = gy_print(digits, sizeof(digits), "%.14e", real);
     for (size_t i = 0; i < size; i++) { /* what another locale takes for a point */
-        digits[i] = strchr("0123456789+-e", digits[i]) != NULL ? digits[i] : '.';
+        if (strchr("0123456789+-e", digits[i]) == NULL) {
+            digits[i] = '.';
+        }
     }
     return gy_decimal_read((gy_text_view){digits, size}, &scale, out, &is_number);
 }
