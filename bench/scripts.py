@@ -92,8 +92,11 @@ def main():
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--csv")
     given = options.parse_args()
-    java = ["java", "-Xmx4g", "-cp", f"{given.systemds}/SystemDS.jar:{given.systemds}/lib/*",
-            "org.apache.sysds.api.DMLScript", "-exec", "singlenode"] if given.systemds else None
+    java = None
+    if given.systemds:
+        java = ["java", "-Xmx4g", "--add-modules=jdk.incubator.vector",
+                "-cp", f"{given.systemds}/SystemDS.jar:{given.systemds}/lib/*",
+                "org.apache.sysds.api.DMLScript", "-exec", "singlenode"]
     table = []
 
     def measure(name, commands, is_inside, is_same):
