@@ -17,6 +17,9 @@ struct gy_rows_aggregator {
     int key_count, state_count;
     gy_rows_key_layout layout;
     gy_rows_state *states; /* (state_count) */
+    /* the same for rows that are states, in the columns of `state_schema` */
+    gy_rows_key_layout merge_layout;
+    gy_rows_state *merges; /* (state_count) */
     gy_rows_groups *groups;
     /* groups in memory are given from `given` on, when they are ordered */
     bool is_ordered, is_ended;
@@ -105,6 +108,32 @@ static gy_status make_schema(const gy_rows_aggregator *it, bool has_states, gy_s
     return status;
 }
 
+/* How states are merged that lie as this aggregation gives them to itself. */
+static gy_status init_merges(gy_rows_aggregator *it)
+{
+    int *keys = gy_alloc_zero("query.keys", (size_t)it->key_count + 1, sizeof(*keys));
+    it->merges =
+        gy_alloc_zero("query.states", (size_t)it->state_count + 1, sizeof(*it->merges));
+    gy_status status = keys == NULL || it->merges == NULL ? GY_NOMEM : GY_OK;
+    int column = it->key_count;
+    for (int k = 0; k < it->key_count && status == GY_OK; k++) {
+        keys[k] = k;
+    }
+    for (int i = 0; i < it->state_count && status == GY_OK; i++) {
+        it->merges[i] = it->states[i];
+        it->merges[i].of.column = column;
+        it->merges[i].of.has_filter = false;
+        it->merges[i].of.field = it->states[i].field;
+        column += it->states[i].column_count;
+    }
+    if (status == GY_OK) {
+        status =
+            gy_rows_key_layout_init(&it->merge_layout, it->state_schema, keys, it->key_count);
+    }
+    gy_free(keys);
+    return status;
+}
+
 static gy_status init(gy_rows_aggregator *it, const gy_rows_aggregate_options *options)
 {
     GY_TRY(gy_rows_limits_copy(&options->limits, &it->limits));
@@ -124,7 +153,7 @@ static gy_status init(gy_rows_aggregator *it, const gy_rows_aggregate_options *o
         it->states[i].of.name = NULL; /* it was borrowed */
         it->states[i].field.name = "";
     }
-    return GY_OK;
+    return init_merges(it);
 }
 
 gy_status gy_rows_aggregator_new(gy_schema *in_schema, const gy_rows_aggregate_options *options,
@@ -161,7 +190,9 @@ void gy_rows_aggregator_free(gy_rows_aggregator *it)
     gy_rows_spill_free(it->spill);
     gy_rows_groups_free(it->groups);
     gy_rows_key_layout_fini(&it->layout);
+    gy_rows_key_layout_fini(&it->merge_layout);
     gy_free(it->states);
+    gy_free(it->merges);
     gy_schema_drop(it->in_schema);
     gy_schema_drop(it->state_schema);
     gy_schema_drop(it->out_schema);
@@ -288,27 +319,72 @@ static bool is_full(const gy_rows_aggregator *it)
            gy_rows_groups_bytes(it->groups) > it->limits.memory_bytes;
 }
 
-gy_status gy_rows_aggregator_push(gy_rows_aggregator *it, const gy_frame *frame)
+/* Rows, or states that lie as in `state_schema`. */
+static gy_status take_range(gy_rows_aggregator *it, const gy_frame *frame, int64_t from,
+                            int64_t end, bool is_merge)
 {
     uint64_t *records[GY_ROWS_BATCH];
-    const int64_t rows = gy_frame_rows(frame);
-    GY_ASSERT(!it->is_ended);
-    for (int64_t begin = 0; begin < rows; begin += GY_ROWS_BATCH) {
+    const gy_rows_key_layout *layout = is_merge ? &it->merge_layout : &it->layout;
+    const gy_rows_state *states = is_merge ? it->merges : it->states;
+    const bool has_states = is_merge || takes_states(it);
+    GY_ASSERT(!it->is_ended && from >= 0 && end <= gy_frame_rows(frame));
+    for (int64_t begin = from; begin < end; begin += GY_ROWS_BATCH) {
         const gy_rows_batch batch = {.frame = frame,
                                      .begin = begin,
-                                     .count = GY_MIN(rows - begin, (int64_t)GY_ROWS_BATCH),
+                                     .count = GY_MIN(end - begin, (int64_t)GY_ROWS_BATCH),
                                      .records = records,
                                      .heap = gy_rows_groups_heap(it->groups)};
-        GY_TRY(gy_rows_groups_find(it->groups, frame, begin, batch.count, records));
+        GY_TRY(gy_rows_groups_find(it->groups, layout, frame, begin, batch.count, records));
         for (int i = 0; i < it->state_count; i++) {
-            GY_TRY(takes_states(it) ? gy_rows_state_merge(&it->states[i], &batch)
-                                    : gy_rows_state_add(&it->states[i], &batch));
+            GY_TRY(has_states ? gy_rows_state_merge(&states[i], &batch)
+                              : gy_rows_state_add(&states[i], &batch));
         }
         if (is_full(it) && !it->is_passing) {
             GY_TRY(spill_groups(it));
         }
     }
     return GY_OK;
+}
+
+gy_status gy_rows_aggregator_push(gy_rows_aggregator *it, const gy_frame *frame)
+{
+    return take_range(it, frame, 0, gy_frame_rows(frame), false);
+}
+
+gy_status gy_rows_aggregator_push_range(gy_rows_aggregator *it, const gy_frame *frame,
+                                        int64_t begin, int64_t end)
+{
+    return take_range(it, frame, begin, end, false);
+}
+
+gy_status gy_rows_aggregator_merge_range(gy_rows_aggregator *it, const gy_frame *states,
+                                         int64_t begin, int64_t end)
+{
+    GY_ASSERT(!takes_states(it));
+    return take_range(it, states, begin, end, true);
+}
+
+int64_t gy_rows_aggregator_groups(const gy_rows_aggregator *it)
+{
+    return gy_rows_groups_count(it->groups);
+}
+
+uint64_t gy_rows_aggregator_bytes(const gy_rows_aggregator *it)
+{
+    return gy_rows_groups_bytes(it->groups);
+}
+
+bool gy_rows_aggregator_has_spilled(const gy_rows_aggregator *it)
+{
+    return it->spill != NULL;
+}
+
+void gy_rows_aggregator_again(gy_rows_aggregator *it)
+{
+    GY_ASSERT(it->spill == NULL && it->given == gy_rows_groups_count(it->groups));
+    gy_rows_groups_clear(it->groups);
+    it->is_ended = it->is_ordered = false;
+    it->given = 0;
 }
 
 /* Without keys there is a group, also without rows. */
@@ -323,7 +399,7 @@ static gy_status add_only_group(gy_rows_aggregator *it)
     gy_status status = gy_frame_make(none, NULL, 1, &row);
     if (status == GY_OK) {
         uint64_t *record = NULL;
-        status = gy_rows_groups_find(it->groups, row, 0, 1, &record);
+        status = gy_rows_groups_find(it->groups, &it->layout, row, 0, 1, &record);
     }
     gy_frame_drop(row);
     gy_schema_drop(none);
@@ -337,22 +413,14 @@ static gy_status open_child(gy_rows_aggregator *it)
 {
     gy_rows_aggregate_of *of =
         gy_alloc_zero("query.states", (size_t)it->state_count + 1, sizeof(*of));
-    int *keys = gy_alloc_zero("query.keys", (size_t)it->key_count + 1, sizeof(*keys));
-    gy_status status = of == NULL || keys == NULL ? GY_NOMEM : GY_OK;
-    int column = it->key_count;
-    for (int k = 0; k < it->key_count && status == GY_OK; k++) {
-        keys[k] = k;
+    if (of == NULL) {
+        return GY_NOMEM;
     }
-    for (int i = 0; i < it->state_count && status == GY_OK; i++) {
-        of[i] = it->states[i].of;
-        of[i].has_filter = false;
-        of[i].column = column;
-        of[i].field = it->states[i].field;
-        of[i].name = NULL;
-        column += it->states[i].column_count;
+    for (int i = 0; i < it->state_count; i++) {
+        of[i] = it->merges[i].of;
     }
     const gy_rows_aggregate_options options = {
-        .keys = keys,
+        .keys = it->merge_layout.columns,
         .key_count = it->key_count,
         .aggregates = of,
         .aggregate_count = it->state_count,
@@ -360,11 +428,8 @@ static gy_status open_child(gy_rows_aggregator *it)
         .needs_rows = true,
         .limits = it->limits,
     };
-    if (status == GY_OK) {
-        status = gy_rows_aggregator_new(it->state_schema, &options, &it->child);
-    }
+    gy_status status = gy_rows_aggregator_new(it->state_schema, &options, &it->child);
     gy_free(of);
-    gy_free(keys);
     GY_TRY(status);
     it->child->level = it->level + 1;
     gy_schema_drop(it->child->out_schema); /* the one that has the names */

@@ -282,30 +282,86 @@ gy_status gy_rows_gather(const gy_frame *frame, const int32_t *rows, int64_t cou
     return status;
 }
 
-gy_status gy_rows_concat(gy_schema *schema, gy_frame *const *frames, size_t count,
-                         gy_frame **all)
+/* Frames that are put together, column by column. */
+typedef struct joining {
+    gy_frame *const *frames;
+    size_t count;
+    int64_t rows;
+    gy_frame_maker *makers;
+} joining;
+
+static gy_status append_column(void *arg, int64_t k)
+{
+    const joining *in = arg;
+    GY_TRY(gy_frame_maker_reserve(&in->makers[k], in->rows));
+    for (size_t i = 0; i < in->count; i++) {
+        const gy_column column = gy_frame_column(in->frames[i], (int)k);
+        GY_TRY(gy_rows_append_range(&in->makers[k], &column, 0, column.rows));
+    }
+    return GY_OK;
+}
+
+gy_status gy_rows_concat_by(gy_engine *engine, gy_schema *schema, gy_frame *const *frames,
+                            size_t count, gy_frame **all)
 {
     if (count == 1 && gy_frame_schema(frames[0]) == schema) {
         *all = gy_frame_hold(frames[0]);
         return GY_OK;
     }
-    gy_frame_maker *makers = gy_rows_makers_new(schema);
-    gy_status status = makers == NULL ? GY_NOMEM : GY_OK;
-    int64_t rows = 0;
+    const int columns = gy_schema_count(schema);
+    joining in = {.frames = frames, .count = count, .makers = gy_rows_makers_new(schema)};
+    gy_status status = in.makers == NULL ? GY_NOMEM : GY_OK;
     for (size_t k = 0; k < count; k++) {
-        rows += gy_frame_rows(frames[k]);
-    }
-    for (int i = 0; i < gy_schema_count(schema) && status == GY_OK; i++) {
-        status = gy_frame_maker_reserve(&makers[i], rows);
-        for (size_t k = 0; k < count && status == GY_OK; k++) {
-            const gy_column column = gy_frame_column(frames[k], i);
-            status = gy_rows_append_range(&makers[i], &column, 0, column.rows);
-        }
+        in.rows += gy_frame_rows(frames[k]);
     }
     if (status == GY_OK) {
-        status = gy_frame_make(schema, makers, rows, all);
+        status = gy_rows_each(engine, columns, append_column, &in);
     }
-    gy_rows_makers_free(makers, gy_schema_count(schema));
+    if (status == GY_OK) {
+        status = gy_frame_make(schema, in.makers, in.rows, all);
+    }
+    gy_rows_makers_free(in.makers, columns);
+    return status;
+}
+
+gy_status gy_rows_concat(gy_schema *schema, gy_frame *const *frames, size_t count,
+                         gy_frame **all)
+{
+    return gy_rows_concat_by(NULL, schema, frames, count, all);
+}
+
+/* ---- work by several workers ---- */
+
+typedef struct each {
+    gy_status (*run)(void *arg, int64_t index);
+    void *arg;
+    gy_error *errors; /* (count) */
+} each;
+
+static void run_range(void *arg, int64_t begin, int64_t end)
+{
+    const each *in = arg;
+    for (int64_t i = begin; i < end; i++) {
+        (void)gy_error_keep(&in->errors[i], in->run(in->arg, i));
+    }
+}
+
+gy_status gy_rows_each(gy_engine *engine, int64_t count,
+                       gy_status (*run)(void *arg, int64_t index), void *arg)
+{
+    each in = {.run = run, .arg = arg};
+    in.errors = gy_alloc_zero("query.errors", (size_t)count + 1, sizeof(*in.errors));
+    if (in.errors == NULL) {
+        return GY_NOMEM;
+    }
+    gy_parallel_for(engine, count, 1, run_range, &in);
+    gy_status status = GY_OK;
+    for (int64_t i = 0; i < count && status == GY_OK; i++) {
+        if (in.errors[i].status < 0) {
+            status = gy_error_raise(&in.errors[i]);
+        }
+    }
+    gy_free(in.errors);
     return status;
 }
 

@@ -251,17 +251,16 @@ static inline gy_status find(gy_rows_groups *groups, uint64_t hash, const uint64
     }
 }
 
-gy_status gy_rows_groups_find(gy_rows_groups *groups, const gy_frame *frame, int64_t begin,
-                              int64_t count, uint64_t **records)
+gy_status gy_rows_groups_find(gy_rows_groups *groups, const gy_rows_key_layout *from,
+                              const gy_frame *frame, int64_t begin, int64_t count,
+                              uint64_t **records)
 {
     enum { AHEAD_SLOT = 32, AHEAD_RECORD = 16 };
-    const gy_rows_key_layout *layout = groups->layout;
-    const size_t words = (size_t)layout->words;
-    GY_ASSERT(count <= GY_ROWS_BATCH);
+    const size_t words = (size_t)groups->layout->words;
+    GY_ASSERT(count <= GY_ROWS_BATCH && (size_t)from->words == words);
     GY_TRY(reserve(groups, count));
-    gy_rows_hash_range(frame, layout->columns, layout->column_count, begin, count,
-                       groups->hashes);
-    gy_rows_keys_write(layout, frame, begin, count, groups->keys, words);
+    gy_rows_hash_range(frame, from->columns, from->column_count, begin, count, groups->hashes);
+    gy_rows_keys_write(from, frame, begin, count, groups->keys, words);
     for (int64_t i = 0; i < count; i++) {
         if (i + AHEAD_SLOT < count) {
             __builtin_prefetch(&groups->slots[home_of(groups, groups->hashes[i + AHEAD_SLOT])]);

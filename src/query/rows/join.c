@@ -27,6 +27,8 @@ typedef struct join_source {
     bool is_begun;
     gy_rows_list list; /* of the built side */
     gy_rows_matcher *matcher;
+    gy_rows_probing probing; /* NULL: in this thread */
+    gy_frame_source probe_timed, probed;
     gy_rows_spill *spill;
     part *parts;
     size_t part_count, part_capacity;
@@ -357,8 +359,8 @@ static gy_status join_part(join_source *it, const part *from)
             break;
         }
         gy_rows_matcher *matcher = NULL;
-        status =
-            gy_rows_matcher_new(&it->plan, it->is_not_in ? &it->right : NULL, &list, &matcher);
+        status = gy_rows_matcher_new(&it->plan, it->is_not_in ? &it->right : NULL, &list, NULL,
+                                     &matcher);
         if (status == GY_OK) {
             gy_rows_matcher_blocks(matcher, known, at == from->built.count);
             status = join_block(it, from, matcher);
@@ -424,8 +426,11 @@ static gy_status begin(join_source *it)
     const gy_status status = collect(it);
     if (status == GY_DONE) {
         it->is_begun = true;
-        return gy_rows_matcher_new(&it->plan, it->is_not_in ? &it->right : NULL, &it->list,
-                                   &it->matcher);
+        GY_TRY(gy_rows_matcher_new(&it->plan, it->is_not_in ? &it->right : NULL, &it->list,
+                                   it->limits.engine, &it->matcher));
+        return it->probing == NULL
+                   ? GY_OK
+                   : it->probing(it->matcher, &it->probe_timed, &it->limits, &it->probed);
     }
     if (status != GY_OK) {
         return status;
@@ -480,9 +485,10 @@ static gy_status join_next(void *arg, gy_frame **frame)
     it->source_ns = 0;
     gy_status status = it->is_begun ? GY_OK : begin(it);
     if (status == GY_OK) {
-        const gy_frame_source probe = {.next = probe_next, .arg = it};
-        status = it->matcher != NULL ? gy_rows_matcher_next(it->matcher, &probe, frame)
-                                     : next_merged(it, frame);
+        status = it->probed.next != NULL ? it->probed.next(it->probed.arg, frame)
+                 : it->matcher != NULL
+                     ? gy_rows_matcher_next(it->matcher, &it->probe_timed, frame)
+                     : next_merged(it, frame);
     }
     if (it->limits.counts != NULL) {
         it->limits.counts->rows_out += status == GY_OK ? gy_frame_rows(*frame) : 0;
@@ -498,6 +504,7 @@ static void join_close(void *arg)
     gy_rows_close(&it->probe);
     gy_rows_close(&it->merged);
     gy_rows_list_free(&it->list);
+    gy_rows_close(&it->probed);
     gy_rows_matcher_free(it->matcher);
     for (size_t i = 0; i < it->part_count; i++) {
         part_free(&it->parts[i]);
@@ -517,19 +524,22 @@ static void join_close(void *arg)
     gy_free(it);
 }
 
-gy_status gy_rows_join(gy_rows_side left, gy_rows_side right,
-                       const gy_rows_join_options *options, gy_frame_source *out,
-                       gy_schema **schema)
+gy_status gy_rows_join_probed(const gy_rows_side sides[2], const gy_rows_join_options *options,
+                              gy_rows_probing probing, gy_frame_source *out, gy_schema **schema)
 {
+    const int built = options->builds_left ? 0 : 1;
+    gy_frame_source sources[] = {sides[0].source, sides[1].source};
     join_source *it = gy_alloc_zero("query.join", 1, sizeof(*it));
     if (it == NULL) {
-        gy_rows_close(&left.source);
-        gy_rows_close(&right.source);
+        gy_rows_close(&sources[0]);
+        gy_rows_close(&sources[1]);
         return GY_NOMEM;
     }
-    it->built = options->builds_left ? left.source : right.source;
-    it->probe = options->builds_left ? right.source : left.source;
-    const gy_status status = init(it, left.schema, right.schema, options);
+    it->built = sources[built];
+    it->probe = sources[1 - built];
+    it->probing = probing;
+    it->probe_timed = (gy_frame_source){.next = probe_next, .arg = it};
+    const gy_status status = init(it, sides[0].schema, sides[1].schema, options);
     if (status < 0) {
         join_close(it);
         return status;
@@ -537,4 +547,12 @@ gy_status gy_rows_join(gy_rows_side left, gy_rows_side right,
     *out = (gy_frame_source){.next = join_next, .close = join_close, .arg = it};
     *schema = gy_schema_hold(it->given_schema);
     return GY_OK;
+}
+
+gy_status gy_rows_join(gy_rows_side left, gy_rows_side right,
+                       const gy_rows_join_options *options, gy_frame_source *out,
+                       gy_schema **schema)
+{
+    const gy_rows_side sides[2] = {left, right};
+    return gy_rows_join_probed(sides, options, NULL, out, schema);
 }

@@ -412,7 +412,7 @@ static gy_status make_table(gy_frame *frame, int64_t fails_after)
     const int64_t live = gy_alloc_live();
     assert_ok(gy_rows_list_add(&list, gy_frame_hold(frame)));
     gy_alloc_fail_after(fails_after);
-    const gy_status status = gy_rows_matcher_new(&plan, NULL, &list, &matcher);
+    const gy_status status = gy_rows_matcher_new(&plan, NULL, &list, NULL, &matcher);
     gy_alloc_fail_after(0);
     assert_int_equal(gy_alloc_live(), live);
     return status;

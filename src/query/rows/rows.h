@@ -4,7 +4,7 @@
  * states, groups, aggregate, join, order, merge, simple, sets, partition.
  *
  * Each operator takes its sources (also when it fails) and gives one; nothing is read before
- * the first call of its `next`. It borrows nothing of its options but `limits`, `counts`, and
+ * the first call of its `next`. It borrows nothing of its options but `counts`, `engine`, and
  * the arg of a condition, which must outlive the source. Schemas are borrowed for the call;
  * what is given in `schema` is held once by the caller. A source is for one thread at a time,
  * two sources for two.
@@ -23,6 +23,8 @@
 #include "base/env.h"
 #include "frame/frame.h"
 
+#include <gyre/engine.h>
+
 /** What an operator did so far. Zero at first; several operators may add to one. */
 typedef struct gy_rows_counts {
     int64_t rows_in, rows_out;
@@ -38,6 +40,7 @@ typedef struct gy_rows_limits {
     const char *spill_folder; /* needed with memory_bytes; files there have no name */
     gy_env *env;              /* whose disk; NULL: the real one */
     gy_rows_counts *counts;   /* NULL: nobody counts */
+    gy_engine *engine;        /* whose workers take part in large work; NULL: none */
 } gy_rows_limits;
 
 enum {
@@ -74,8 +77,8 @@ typedef enum gy_rows_aggregate_kind {
  *   range: GY_LIMIT;
  * - avg: of int64 and decimal(p, s) decimal(38, max(s, 16)), half away from zero; of double
  *   double;
- * - min, max, any: the column's. NaN is above all numbers; -0 and 0 are equal (the first one
- *   stays); text by bytes; false below true. any is the first value;
+ * - min, max, any: the column's. NaN is above all numbers, -0 just below 0; text by bytes;
+ *   false below true. any is the first value;
  * - bool_and, bool_or: bool.
  */
 typedef struct gy_rows_aggregate_of {

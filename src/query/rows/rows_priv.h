@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 #include "base/env.h"
-#include "query/rows/rows.h"
+#include "query/rows/operators.h"
 
 #include <string.h>
 
@@ -31,34 +31,16 @@ GY_MUST_CHECK gy_status gy_rows_schema_of(const gy_schema *left, const gy_schema
 /** `schema` and an int64 column behind it. */
 GY_MUST_CHECK gy_status gy_rows_schema_tagged(const gy_schema *schema, gy_schema **tagged);
 
+/** gy_rows_concat by the workers of an engine, a column each; NULL: alone. */
+GY_MUST_CHECK gy_status gy_rows_concat_by(gy_engine *engine, gy_schema *schema,
+                                          gy_frame *const *frames, size_t count,
+                                          gy_frame **all);
+
 /** Whether the columns are there; `what` names them in the message. GY_ARG */
 GY_MUST_CHECK gy_status gy_rows_check_columns(const gy_schema *schema, const int *columns,
                                               int count, const char *what);
 /** GY_TYPE when a field of one side has another type. */
 GY_MUST_CHECK gy_status gy_rows_check_same(const gy_field *a, const gy_field *b);
-
-/** Frames that grow. Zero at first. */
-typedef struct gy_rows_list {
-    gy_frame **frames; /* held */
-    size_t count, capacity;
-    uint64_t bytes;
-    int64_t rows;
-} gy_rows_list;
-
-/** Takes the frame, also on failure. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_rows_list_add(gy_rows_list *list, gy_frame *frame);
-void gy_rows_list_free(gy_rows_list *list);
-
-/* ---- the base of operators (frames.c) ---- */
-
-/** The next frame of a source, counted. GY_DONE: no more. */
-GY_MUST_CHECK gy_status gy_rows_next(const gy_frame_source *source, gy_rows_counts *counts,
-                                     gy_frame **frame);
-void gy_rows_close(gy_frame_source *source);
-
-/** Limits as an operator keeps them: the folder is its own text. */
-GY_MUST_CHECK gy_status gy_rows_limits_copy(const gy_rows_limits *limits, gy_rows_limits *copy);
-void gy_rows_limits_fini(gy_rows_limits *limits);
 
 /* ---- keys (keys.c) ---- */
 
@@ -223,9 +205,12 @@ typedef struct gy_rows_groups gy_rows_groups;
 GY_MUST_CHECK gy_status gy_rows_groups_new(const gy_rows_key_layout *layout, int state_words,
                                            gy_rows_groups **groups);
 void gy_rows_groups_free(gy_rows_groups *groups);
-/** Find or make the groups of up to GY_ROWS_BATCH rows. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_rows_groups_find(gy_rows_groups *groups, const gy_frame *frame,
-                                            int64_t begin, int64_t count, uint64_t **records);
+/** Find or make the groups of up to GY_ROWS_BATCH rows, whose keys lie as `from` says: as the
+ * layout, but in other columns. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_groups_find(gy_rows_groups *groups,
+                                            const gy_rows_key_layout *from,
+                                            const gy_frame *frame, int64_t begin, int64_t count,
+                                            uint64_t **records);
 int64_t gy_rows_groups_count(const gy_rows_groups *groups);
 /** Memory, with that of their order. */
 uint64_t gy_rows_groups_bytes(const gy_rows_groups *groups);
@@ -236,21 +221,6 @@ GY_MUST_CHECK gy_status gy_rows_groups_order(gy_rows_groups *groups);
 void gy_rows_groups_get(const gy_rows_groups *groups, int64_t begin, int64_t count,
                         const uint64_t **records);
 void gy_rows_groups_clear(gy_rows_groups *groups);
-
-/* ---- the aggregator: rows are pushed, then groups pulled (aggregate.c) ---- */
-
-typedef struct gy_rows_aggregator gy_rows_aggregator;
-
-GY_MUST_CHECK gy_status gy_rows_aggregator_new(gy_schema *in_schema,
-                                               const gy_rows_aggregate_options *options,
-                                               gy_rows_aggregator **aggregator);
-void gy_rows_aggregator_free(gy_rows_aggregator *it);
-GY_MUST_CHECK gy_status gy_rows_aggregator_push(gy_rows_aggregator *aggregator,
-                                                const gy_frame *frame);
-/** The next frame of groups; the first call ends what is pushed. GY_DONE */
-GY_MUST_CHECK gy_status gy_rows_aggregator_next(gy_rows_aggregator *aggregator,
-                                                gy_frame **frame);
-gy_schema *gy_rows_aggregator_schema(const gy_rows_aggregator *it);
 
 /** An aggregation with distinct aggregates (distinct.c); takes `in`. */
 GY_MUST_CHECK gy_status gy_rows_aggregate_distinct(gy_frame_source in, gy_schema *in_schema,
@@ -369,17 +339,15 @@ typedef struct gy_rows_not_in {
 /** Look at rows of the right side. */
 void gy_rows_not_in_see(gy_rows_not_in *right, const gy_frame *frame, int key);
 
-typedef struct gy_rows_matcher gy_rows_matcher;
-
-/** Build a table of rows. Takes what is in the list, also on failure. `right`: of NOT IN, else
- * NULL; that and the plan must outlive it. GY_NOMEM; GY_LIMIT */
+/** Build a table of rows, with the engine's workers (NULL: alone). Takes what is in the list,
+ * also on failure. `right`: of NOT IN, else NULL; that and the plan must outlive it. GY_NOMEM;
+ * GY_LIMIT */
 GY_MUST_CHECK gy_status gy_rows_matcher_new(const gy_rows_match_plan *plan,
                                             gy_rows_not_in *right, gy_rows_list *built,
-                                            gy_rows_matcher **matcher);
+                                            gy_engine *engine, gy_rows_matcher **matcher);
 /** The table has but a block of the rows. `known` has a bit for each probing row, whether one
  * of the blocks had a match. Probing rows stand alone in the last block. */
 void gy_rows_matcher_blocks(gy_rows_matcher *it, uint8_t *known, bool is_last);
-void gy_rows_matcher_free(gy_rows_matcher *it);
 /** The next rows of the join; reads `probe` to its end. GY_DONE */
 GY_MUST_CHECK gy_status gy_rows_matcher_next(gy_rows_matcher *matcher,
                                              const gy_frame_source *probe, gy_frame **frame);

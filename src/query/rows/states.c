@@ -179,7 +179,11 @@ static int compare_words(gy_field_kind kind, const uint64_t *a, const uint64_t *
         memcpy(&x, a, sizeof(x));
         memcpy(&y, b, sizeof(y));
         const uint64_t left = gy_rows_order_double(x), right = gy_rows_order_double(y);
-        return (left > right) - (left < right);
+        if (left != right) {
+            return left > right ? 1 : -1;
+        }
+        /* -0 before 0, so that it does not matter which came first */
+        return ((int64_t)a[0] > (int64_t)b[0]) - ((int64_t)a[0] < (int64_t)b[0]);
     }
     if (kind == GY_FIELD_DECIMAL && a[1] != b[1]) {
         return (int64_t)a[1] < (int64_t)b[1] ? -1 : 1;

@@ -26,6 +26,7 @@ static gy_rows_limits limits_of(const gy_query_run *run, const gy_query_node *no
     return (gy_rows_limits){.memory_bytes = run->memory_bytes /
                                             (uint64_t)(run->keeping > 0 ? run->keeping : 1),
                             .spill_folder = run->scratch,
+                            .engine = run->engine,
                             .counts = &run->meters[node->number].counts};
 }
 
@@ -99,7 +100,7 @@ static gy_status aggregate(gy_query_run *run, const gy_query_node *node,
                                                .phase = GY_ROWS_WHOLE,
                                                .limits = limits_of(run, node)};
     const gy_status status =
-        gy_rows_aggregate(stream->source, stream->schema, &options, &source, &schema);
+        gy_parallel_aggregate(stream->source, stream->schema, &options, &source, &schema);
     replace(stream, status, source, schema);
     return status;
 }
@@ -189,9 +190,10 @@ static gy_status join(gy_query_run *run, const gy_query_node *node, gy_query_str
         gy_query_stream_close(right);
         return status;
     }
-    status = gy_rows_join((gy_rows_side){.source = stream->source, .schema = stream->schema},
-                          (gy_rows_side){.source = right->source, .schema = right->schema},
-                          &options, &source, &schema);
+    status =
+        gy_parallel_join((gy_rows_side){.source = stream->source, .schema = stream->schema},
+                         (gy_rows_side){.source = right->source, .schema = right->schema},
+                         &options, &source, &schema);
     gy_schema_drop(right->schema);
     *right = (gy_query_stream){.schema = NULL};
     replace(stream, status, source, schema);

@@ -6,6 +6,7 @@
 #ifndef GY_QUERY_RUN_RUN_H
 #define GY_QUERY_RUN_RUN_H
 
+#include "query/parallel/parallel.h"
 #include "query/plan/plan.h"
 #include "query/rows/rows.h"
 
