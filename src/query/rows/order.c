@@ -31,7 +31,9 @@ typedef struct sort_source {
     size_t piece_count, piece_capacity;
     gy_frame *sorted; /* all that was collected, and its order */
     int32_t *order;
-    int64_t given;
+    int64_t sorted_rows; /* that are given, at most the limit */
+    gy_frame **gathered; /* (gathered_count) some frames of that, held; given are NULL */
+    int64_t gathered_count, gathered_at, given;
     gy_frame_source merged; /* next: NULL without runs */
 } sort_source;
 
@@ -42,12 +44,14 @@ static gy_status sort_collected(sort_source *it, gy_frame **frame, int32_t **ord
                                 int64_t *count)
 {
     gy_frame *all = NULL;
-    GY_TRY(gy_rows_concat(it->schema, it->list.frames, it->list.count, &all));
+    GY_TRY(gy_rows_concat_by(it->limits.engine, it->schema, it->list.frames, it->list.count,
+                             &all));
     gy_rows_list_free(&it->list);
     const int64_t rows = gy_frame_rows(all);
     int32_t *made = gy_alloc("query.order", ((size_t)rows + 1) * sizeof(*made));
     const gy_status status =
-        made == NULL ? GY_NOMEM : gy_rows_order(all, it->keys, it->key_count, made);
+        made == NULL ? GY_NOMEM
+                     : gy_rows_order_by(it->limits.engine, all, it->keys, it->key_count, made);
     if (status < 0) {
         gy_free(made);
         gy_frame_drop(all);
@@ -225,8 +229,7 @@ static gy_status merge_pieces(sort_source *it, const gy_rows_sort_options *optio
 static gy_status prepare(sort_source *it)
 {
     if (it->runs.count == 0 && it->piece_count == 0) {
-        int64_t count = 0;
-        return sort_collected(it, &it->sorted, &it->order, &count);
+        return sort_collected(it, &it->sorted, &it->order, &it->sorted_rows);
     }
     const gy_rows_sort_options options = {
         .keys = it->keys, .key_count = it->key_count, .limit = it->limit, .limits = it->limits};
@@ -236,6 +239,42 @@ static gy_status prepare(sort_source *it)
     return it->piece_count > 0
                ? merge_pieces(it, &options)
                : gy_rows_runs_merge(&it->runs, it->schema, &options, &it->merged);
+}
+
+static gy_status gather_frame(void *arg, int64_t index)
+{
+    sort_source *it = arg;
+    const int64_t begin = it->given + index * GY_ROWS_FRAME;
+    return gy_rows_gather(it->sorted, it->order + begin,
+                          GY_MIN(it->sorted_rows - begin, (int64_t)GY_ROWS_FRAME),
+                          &it->gathered[index]);
+}
+
+/* The next frame of what was sorted: some are gathered at once. GY_DONE */
+static gy_status next_sorted(sort_source *it, gy_frame **frame)
+{
+    gy_engine *engine = it->limits.engine;
+    const int64_t most = engine == NULL ? 1 : 2 * gy_engine_workers(engine);
+    if (it->gathered == NULL) {
+        it->gathered = gy_alloc_zero("query.sort", (size_t)most, sizeof(*it->gathered));
+        if (it->gathered == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    if (it->gathered_at == it->gathered_count) {
+        const int64_t left = it->sorted_rows - it->given;
+        const int64_t count = GY_MIN((left + GY_ROWS_FRAME - 1) / (int64_t)GY_ROWS_FRAME, most);
+        it->gathered_count = count;
+        it->gathered_at = 0;
+        if (count == 0) {
+            return GY_DONE;
+        }
+        GY_TRY(gy_rows_each(engine, count, gather_frame, it));
+        it->given += GY_MIN(left, count * GY_ROWS_FRAME);
+    }
+    *frame = it->gathered[it->gathered_at];
+    it->gathered[it->gathered_at++] = NULL;
+    return GY_OK;
 }
 
 static gy_status sort_next(void *arg, gy_frame **frame)
@@ -255,15 +294,9 @@ static gy_status sort_next(void *arg, gy_frame **frame)
     if (it->merged.next != NULL) {
         status = it->merged.next(it->merged.arg, frame);
     } else {
-        const int64_t rows = gy_frame_rows(it->sorted);
-        const int64_t count = it->limit < 0 ? rows : GY_MIN(rows, it->limit);
-        const int64_t now = GY_MIN(count - it->given, (int64_t)GY_ROWS_FRAME);
-        if (now > 0) {
-            status = gy_rows_gather(it->sorted, it->order + it->given, now, frame);
-            it->given += now;
-        }
+        status = next_sorted(it, frame);
         if (status == GY_OK && it->limits.counts != NULL) {
-            it->limits.counts->rows_out += now;
+            it->limits.counts->rows_out += gy_frame_rows(*frame);
         }
     }
     if (it->limits.counts != NULL) {
@@ -286,6 +319,10 @@ static void sort_close(void *arg)
     gy_rows_order_keys_free(&it->last);
     gy_rows_order_keys_free(&it->keys_of);
     gy_free(it->chosen);
+    for (int64_t i = 0; i < it->gathered_count; i++) {
+        gy_frame_drop(it->gathered[i]);
+    }
+    gy_free(it->gathered);
     gy_frame_drop(it->sorted);
     gy_free(it->order);
     gy_free(it->keys);

@@ -290,3 +290,170 @@ gy_status gy_rows_bounds(const gy_frame *sample, const gy_rows_sort_key *keys, i
     gy_free(chosen);
     return status;
 }
+
+/* ---- order by several workers ---- */
+
+enum {
+    SORT_ROWS_MIN = 16 << 10, /* fewer are sorted by one worker */
+    SORT_RANGE = 16 << 10,    /* rows that are classed at once */
+    SORT_PARTS = 4,           /* of a worker */
+    SORT_PARTS_MOST = 64,
+    SORT_SAMPLE = 64, /* of a part */
+    SORT_CLASSES = 2 * SORT_PARTS_MOST,
+};
+
+/*
+ * Rows are classed by bounds from a sample: class 2i is below bound i and above the one before,
+ * class 2i + 1 equal to it, and thus sorted, however many rows have that key. Rows keep their
+ * order in each class; all classes are sorted at once.
+ */
+typedef struct sorting {
+    gy_frame *frame;        /* of keys alone */
+    gy_rows_sort_key *keys; /* (key_count) of it */
+    int key_count;
+    int64_t rows, ranges, classes;
+    gy_rows_order_keys bounds;
+    uint8_t *class_of; /* (rows) */
+    int64_t *begins;   /* (ranges, SORT_CLASSES) where a range's rows of a class begin */
+    int32_t *ids;      /* (rows) by class */
+    int32_t *order;    /* (rows) */
+} sorting;
+
+static gy_status class_range(void *arg, int64_t range)
+{
+    const sorting *in = arg;
+    const int64_t begin = range * SORT_RANGE;
+    const int64_t end = GY_MIN(in->rows, begin + SORT_RANGE);
+    gy_rows_order_keys encoded = {.rows = 0};
+    gy_frame *piece = NULL;
+    GY_TRY(gy_frame_slice(in->frame, begin, end, &piece));
+    const gy_status status = gy_rows_order_encode(piece, in->keys, in->key_count, &encoded);
+    for (int64_t i = 0; i < end - begin && status == GY_OK; i++) {
+        const int32_t part = part_of_key(&encoded, i, &in->bounds); /* bounds not above it */
+        const bool is_bound = part > 0 && compare_keys(&in->bounds, part - 1, &encoded, i) == 0;
+        const uint8_t class = (uint8_t)(2 * part - (is_bound ? 1 : 0));
+        in->class_of[begin + i] = class;
+        in->begins[range * SORT_CLASSES + class]++;
+    }
+    gy_rows_order_keys_free(&encoded);
+    gy_frame_drop(piece);
+    return status;
+}
+
+static void place_ranges(void *arg, int64_t begin, int64_t end)
+{
+    const sorting *in = arg;
+    for (int64_t range = begin; range < end; range++) {
+        int64_t *at = in->begins + range * SORT_CLASSES;
+        const int64_t last = GY_MIN(in->rows, (range + 1) * (int64_t)SORT_RANGE);
+        for (int64_t row = range * SORT_RANGE; row < last; row++) {
+            in->ids[at[in->class_of[row]]++] = (int32_t)row;
+        }
+    }
+}
+
+static gy_status sort_class(void *arg, int64_t class)
+{
+    const sorting *in = arg;
+    const int64_t *ends = in->begins + (in->ranges - 1) * SORT_CLASSES;
+    const int64_t begin = class == 0 ? 0 : ends[class - 1], rows = ends[class] - begin;
+    const int32_t *ids = in->ids + begin;
+    int32_t *order = in->order + begin;
+    if ((class & 1) != 0 || rows < 2) {
+        memcpy(order, ids, (size_t)rows * sizeof(*order));
+        return GY_OK;
+    }
+    gy_frame *some = NULL;
+    GY_TRY(gy_rows_gather(in->frame, ids, rows, &some));
+    const gy_status status = gy_rows_order(some, in->keys, in->key_count, order);
+    for (int64_t i = 0; i < rows && status == GY_OK; i++) {
+        order[i] = ids[order[i]];
+    }
+    gy_frame_drop(some);
+    return status;
+}
+
+static gy_status find_bounds(sorting *in, int parts)
+{
+    const int64_t count = GY_MIN(in->rows, (int64_t)parts * SORT_SAMPLE);
+    int32_t *chosen = gy_alloc("query.sample", ((size_t)count + 1) * sizeof(*chosen));
+    gy_frame *sample = NULL, *bounds = NULL;
+    gy_status status = chosen == NULL ? GY_NOMEM : GY_OK;
+    for (int64_t i = 0; i < count && status == GY_OK; i++) {
+        uint32_t words[4]; /* one of each stretch, by chance: rows may repeat in any period */
+        gy_philox(0, 0, (uint64_t)i, words);
+        const int64_t begin = in->rows * i / count, end = in->rows * (i + 1) / count;
+        chosen[i] = (int32_t)(begin + (int64_t)(words[0] % (uint64_t)(end - begin)));
+    }
+    if (status == GY_OK) {
+        status = gy_rows_gather(in->frame, chosen, count, &sample);
+    }
+    if (status == GY_OK) {
+        status = gy_rows_bounds(sample, in->keys, in->key_count, parts, &bounds);
+    }
+    if (status == GY_OK) {
+        in->classes = 2 * gy_frame_rows(bounds) + 1;
+        status = gy_rows_order_encode(bounds, in->keys, in->key_count, &in->bounds);
+    }
+    gy_frame_drop(sample);
+    gy_frame_drop(bounds);
+    gy_free(chosen);
+    return status;
+}
+
+static gy_status sort_by(sorting *in, gy_engine *engine)
+{
+    const int parts = GY_MIN(SORT_PARTS * gy_engine_workers(engine), (int)SORT_PARTS_MOST);
+    in->ranges = (in->rows + SORT_RANGE - 1) / SORT_RANGE;
+    in->class_of = gy_alloc("query.sort", (size_t)in->rows);
+    in->ids = gy_alloc("query.sort", (size_t)in->rows * sizeof(*in->ids));
+    in->begins =
+        gy_alloc_zero("query.sort", (size_t)in->ranges * SORT_CLASSES, sizeof(*in->begins));
+    if (in->class_of == NULL || in->ids == NULL || in->begins == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(find_bounds(in, parts));
+    GY_TRY(gy_rows_each(engine, in->ranges, class_range, in));
+    int64_t at = 0;
+    for (int64_t class = 0; class < SORT_CLASSES; class ++) {
+        for (int64_t range = 0; range < in->ranges; range++) {
+            int64_t *count = &in->begins[range * SORT_CLASSES + class];
+            at += *count;
+            *count = at - *count;
+        }
+    }
+    GY_ASSERT(at == in->rows);
+    gy_parallel_for(engine, in->ranges, 1, place_ranges, in);
+    return gy_rows_each(engine, in->classes, sort_class, in);
+}
+
+gy_status gy_rows_order_by(gy_engine *engine, const gy_frame *frame,
+                           const gy_rows_sort_key *keys, int key_count, int32_t *order)
+{
+    const int64_t rows = gy_frame_rows(frame);
+    if (engine == NULL || gy_engine_workers(engine) == 1 || rows < SORT_ROWS_MIN ||
+        key_count == 0) {
+        return gy_rows_order(frame, keys, key_count, order);
+    }
+    sorting in = {.key_count = key_count, .rows = rows, .order = order};
+    int *columns = gy_alloc("query.sort", (size_t)key_count * sizeof(*columns));
+    in.keys = keys_alone(keys, key_count);
+    gy_status status = columns == NULL || in.keys == NULL ? GY_NOMEM : GY_OK;
+    for (int k = 0; k < key_count && status == GY_OK; k++) {
+        columns[k] = keys[k].column;
+    }
+    if (status == GY_OK) {
+        status = gy_frame_select(frame, columns, key_count, &in.frame);
+    }
+    if (status == GY_OK) {
+        status = sort_by(&in, engine);
+    }
+    gy_free(columns);
+    gy_free(in.keys);
+    gy_frame_drop(in.frame);
+    gy_rows_order_keys_free(&in.bounds);
+    gy_free(in.class_of);
+    gy_free(in.begins);
+    gy_free(in.ids);
+    return status;
+}

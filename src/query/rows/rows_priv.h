@@ -264,6 +264,12 @@ static inline uint64_t gy_rows_order_double(double value)
 GY_MUST_CHECK gy_status gy_rows_order(const gy_frame *frame, const gy_rows_sort_key *keys,
                                       int key_count, int32_t *order);
 
+/** The same by the workers of an engine, NULL: alone; few rows are sorted here (partition.c).
+ */
+GY_MUST_CHECK gy_status gy_rows_order_by(gy_engine *engine, const gy_frame *frame,
+                                         const gy_rows_sort_key *keys, int key_count,
+                                         int32_t *order);
+
 /* ---- spill files (spill.c) ---- */
 
 enum { GY_ROWS_SPILL_FRAME = 2048 }; /* most rows of a frame in a spill file */
