@@ -24,6 +24,7 @@
 #include <gyre/launch.h>
 #include <gyre/mapreduce.h>
 #include <gyre/operation.h>
+#include <gyre/pipe.h>
 #include <gyre/plan.h>
 #include <gyre/ps.h>
 #include <gyre/report.h>
