@@ -97,15 +97,15 @@ GY_API GY_MUST_CHECK gy_status gy_schema_from_arrow(const gy_arrow_schema *arrow
 
 /**
  * Take a frame of that schema in. The frame is over the memory of `array` and owns it from now
- * on: the last hold of the frame, its slices and selections releases it. Texts are not looked
- * at: they must be UTF-8.
+ * on: the last hold of the frame, its slices and selections releases it.
  *
  * @param array  moved from when the call succeeds (its `release` is NULL then); on failure it
  *               stays the caller's
  * @return GY_OK, held once by the caller; GY_ARG the array does not fit the schema, lacks a
- * buffer, has null rows, or offsets of a text that descend; GY_NOMEM
+ * buffer, has null rows, or offsets of a text that descend; GY_FORMAT a text that is no UTF-8,
+ * or has a NUL byte, with column and row; GY_NOMEM
  * @threads any
- * @cost no copy; the offsets of texts are read once
+ * @cost no copy; texts and their offsets are read once
  */
 GY_API GY_MUST_CHECK gy_status gy_frame_from_arrow(gy_schema *schema, gy_arrow_array *array,
                                                    gy_frame **frame);

@@ -169,6 +169,45 @@ static gy_status check_offsets(const gy_field *field, const int32_t *offsets, in
                     : GY_OK;
 }
 
+/* The rows one by one: what lies under a null may be anything. */
+static gy_status check_texts(const gy_field *field, const gy_frame_buffers *column,
+                             int64_t rows)
+{
+    const gy_column nulls = {.rows = rows, .offset = column->offset, .valid = column->valid};
+    const int32_t *offsets = (const int32_t *)column->values + column->offset;
+    for (int64_t i = 0; i < rows; i++) {
+        const char *text = column->text + offsets[i];
+        size_t wrong = 0;
+        if (!gy_column_is_null(&nulls, i) &&
+            !gy_frame_is_utf8(text, (size_t)(offsets[i + 1] - offsets[i]), &wrong)) {
+            const unsigned char byte = (unsigned char)text[wrong];
+            return byte == 0
+                       ? gy_fail(GY_FORMAT, "Arrow: column '%s' has a NUL byte in row %lld",
+                                 field->name, (long long)i + 1)
+                       : gy_fail(GY_FORMAT,
+                                 "Arrow: byte 0x%02x in row %lld of column '%s' is no UTF-8",
+                                 byte, (long long)i + 1, field->name);
+        }
+    }
+    return GY_OK;
+}
+
+/* Texts are UTF-8 without NUL: all of them at once, where none begins within a character. */
+static gy_status check_utf8(const gy_field *field, const gy_frame_buffers *column, int64_t rows)
+{
+    const int32_t *offsets = (const int32_t *)column->values + column->offset;
+    const int32_t end = offsets[rows];
+    size_t wrong = 0;
+    bool is_cut = false;
+    for (int64_t i = 0; i < rows; i++) {
+        is_cut |= offsets[i] < end && ((unsigned char)column->text[offsets[i]] & 0xc0) == 0x80;
+    }
+    return !is_cut && gy_frame_is_utf8(column->text + offsets[0], (size_t)(end - offsets[0]),
+                                       &wrong)
+               ? GY_OK
+               : check_texts(field, column, rows);
+}
+
 /* Fit a column's array to its field; `rows` are those of the frame, from its row `first` on. */
 static gy_status take_column(const gy_field *field, const gy_arrow_array *array,
                              const int64_t first_and_rows[2], gy_frame_buffers *column)
@@ -201,6 +240,7 @@ static gy_status take_column(const gy_field *field, const gy_arrow_array *array,
         if (array->buffers[2] == NULL && offsets[rows] > offsets[0]) {
             return gy_fail(GY_ARG, "Arrow: column '%s' lacks its text", field->name);
         }
+        GY_TRY(check_utf8(field, column, rows));
     }
     return GY_OK;
 }

@@ -243,6 +243,11 @@ GY_TEST(types_are_refused_by_name)
     }
 }
 
+static void release_array(gy_arrow_array *array)
+{
+    array->release = NULL;
+}
+
 GY_TEST(arrays_that_do_not_fit_are_refused)
 {
     gy_random random = {.key = 3};
@@ -285,6 +290,48 @@ GY_TEST(arrays_that_do_not_fit_are_refused)
         whole.release(&whole);
     }
     gy_frame_drop(frame);
+}
+
+/* Take one column of texts in, whose offsets are given. */
+static gy_status take_texts(const char *bytes, const int32_t *offsets, int64_t rows,
+                            const uint8_t *valid)
+{
+    const gy_field field = {.name = "name", .kind = GY_FIELD_TEXT};
+    const void *none[1] = {NULL}, *buffers[3] = {valid, offsets, bytes};
+    gy_arrow_array column = {.length = rows,
+                             .null_count = valid != NULL ? -1 : 0,
+                             .n_buffers = 3,
+                             .buffers = buffers,
+                             .release = release_array};
+    gy_arrow_array *children[1] = {&column};
+    gy_arrow_array array = {.length = rows,
+                            .n_buffers = 1,
+                            .n_children = 1,
+                            .buffers = none,
+                            .children = children,
+                            .release = release_array};
+    gy_schema *schema = NULL;
+    gy_frame *frame = NULL;
+    assert_ok(gy_schema_new(&field, 1, &schema));
+    const gy_status status = gy_frame_from_arrow(schema, &array, &frame);
+    gy_frame_drop(frame);
+    gy_schema_drop(schema);
+    return status;
+}
+
+GY_TEST(texts_that_are_no_utf8_are_refused_by_name)
+{
+    static const int32_t offsets[4] = {1, 3, 3, 5};
+    static const uint8_t valid[1] = {3};
+    assert_ok(take_texts("x\xc3\xa9yz", offsets, 3, NULL));
+    assert_status(take_texts("xabz\xff", offsets, 3, NULL), GY_FORMAT);
+    assert_string_equal(gy_error_text(),
+                        "Arrow: byte 0xff in row 3 of column 'name' is no UTF-8");
+    assert_ok(take_texts("xabz\xff", offsets, 3, valid)); /* under a null */
+    assert_status(take_texts("xa\xc3\xa9z", offsets, 3, NULL),
+                  GY_FORMAT); /* a letter's halves */
+    assert_status(take_texts("xab\0z", offsets, 3, NULL), GY_FORMAT);
+    assert_string_equal(gy_error_text(), "Arrow: column 'name' has a NUL byte in row 3");
 }
 
 /* A source of `left` slices of a frame, then of a failure. */
