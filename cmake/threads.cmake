@@ -18,7 +18,7 @@ set(GYRE_ONE_THREAD
     graph_fuse_test graph_passes_test
     launch_launch_test
     mapreduce_coded_test mapreduce_entries_test mapreduce_fields_test mapreduce_gather_test mapreduce_hot_test
-    mapreduce_input_test mapreduce_job_test mapreduce_losers_test mapreduce_merge_test mapreduce_plan_test
+    mapreduce_input_test mapreduce_losers_test mapreduce_merge_test mapreduce_plan_test
     mapreduce_range_test mapreduce_region_test mapreduce_rows_test mapreduce_sorter_test mapreduce_table_test
     mapreduce_task_test mapreduce_top_test
     mapreduce_vertex_sort_test mapreduce_words_test

@@ -17,8 +17,8 @@
  * int64 (no leading zeros), decimal (18 digits in all), double, bool (true, false), date
  * (YYYY-MM-DD), timestamp (YYYY-MM-DD HH:MM[:SS[.FFFFFF]], offset to UTC), else text; one
  * without values is text. First the rows of a sample are looked at. When a later row does not
- * fit, reading ends with GY_TYPE, file and line; gy_csv_retype then finds the types over all
- * rows, and reading begins again.
+ * fit, or has the first value of its column, reading ends with GY_TYPE, file and line;
+ * gy_csv_retype then finds the types over all rows, and reading begins again.
  *
  * @source RFC 4180
  */
@@ -74,6 +74,9 @@ GY_API void gy_csv_close(gy_csv *csv);
 
 /** The schema of the frames: the columns that are read. Borrowed until gy_csv_retype. */
 GY_API gy_schema *gy_csv_schema(const gy_csv *csv);
+/** Whether a column that is read, from 0, has no value in any row that was looked at: it is
+ * text until one comes. Never where types were given. */
+GY_API bool gy_csv_is_empty(const gy_csv *csv, int column);
 
 /**
  * Read the next cut that has rows. Not in one file from two threads.

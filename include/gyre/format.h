@@ -33,7 +33,7 @@ typedef enum gy_encoding {
 typedef enum gy_line_end {
     GY_LINE_END_AUTO, /* '\n' and "\r\n"; also '\r' in CSV, and in a file whose first 64 KiB
                          have a '\r' and no '\n' */
-    GY_LINE_END_LF,   /* '\n' alone: '\r' is a byte of its line */
+    GY_LINE_END_LF,   /* '\n' alone: '\r' is a byte of its line; not of CSV */
     GY_LINE_END_ANY,  /* '\n', "\r\n" and '\r' */
 } gy_line_end;
 

@@ -46,14 +46,16 @@ extern "C" {
 /* ---- records ---- */
 
 /** The format of the inputs' records. Compressed files are decompressed (gy_encoding); a
- * compressed file and a CSV file are one split each. In all formats but FIXED a byte order mark
- * (UTF-8) at the file's start is not part of the first record. */
+ * compressed file, and a CSV file in an object store, are one split each. In all formats but
+ * FIXED a byte order mark (UTF-8) at the file's start is not part of the first record. */
 typedef enum gy_record_format {
     GY_RECORDS_LINES, /* a line without its line end (gy_line_end); other bytes as they are */
     GY_RECORDS_TEXT,  /* several whole lines at once, up to 64 KiB or one longer line: for maps
                          that  find words themselves */
-    GY_RECORDS_CSV,   /* a row (RFC 4180), with its quotes, without its line end; all rows must
-                         have as many fields as the first one of their file */
+    GY_RECORDS_CSV,   /* a row as <gyre/csv.h> reads it, with its quotes, without its line end;
+                         all rows must have as many fields as the first one of their file,
+                         which is a row like the others. A large file is read once more when
+                         the graph is made, to split it where rows begin */
     GY_RECORDS_KEY_VALUE, /* a line: key, tab, value; without a tab all of it is the key */
     GY_RECORDS_FIXED,     /* record_bytes each */
 } gy_record_format;
@@ -272,7 +274,7 @@ typedef struct gy_map_reduce_options {
     gy_encoding encoding; /* of all inputs */
     gy_line_end line_end; /* the same */
     size_t record_bytes;  /* FIXED */
-    char delimiter;       /* CSV; 0: ',' */
+    char delimiter;       /* CSV: ASCII, neither quote nor line end; 0: ',' */
     const char *map;      /* name of a GY_MAP */
     gy_combine combine;
     const char *combine_function; /* GY_COMBINE_USER: a GY_COMBINE; with has_bytes a GY_REDUCE

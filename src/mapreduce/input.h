@@ -2,7 +2,8 @@
  * Reads files as records: visits a part of a file record by record.
  *
  * A part [begin, end) has the records that begin in it, wherever they end, so parts that cover
- * a file have each record once. Compressed files and CSV have one part.
+ * a file have each record once. Compressed files have one part. A part of CSV begins where a
+ * row does (gy_splits_move_to_rows).
  */
 #ifndef GY_MAPREDUCE_INPUT_H
 #define GY_MAPREDUCE_INPUT_H
@@ -22,7 +23,7 @@ typedef struct gy_input {
     gy_line_end line_end;
     size_t record_bytes; /* FIXED */
     char delimiter;      /* CSV */
-    /* of a compressed file: the longest record; the reader needs twice as much memory */
+    /* of a stream: the longest record; the reader needs twice as much memory */
     size_t record_most;
 } gy_input;
 
@@ -35,10 +36,10 @@ typedef gy_status (*gy_record_visit)(void *arg, const gy_record *record);
 /**
  * Visit the records of a part, in order.
  *
- * @return GY_OK; GY_FORMAT: the file is not of this format (UTF-16, a ragged row, an open
- *     quote, NUL in CSV, a truncated record, damaged compression), with path and line or
- *     offset; GY_LIMIT a record of a compressed file is longer than record_most; GY_ARG a part
- *     of a file that cannot be split; GY_NOMEM; what `visit` returned
+ * @return GY_OK; GY_FORMAT: the file is not of this format (UTF-16, what <gyre/csv.h> refuses
+ *     in CSV, a truncated record, damaged compression), with path and line or offset; GY_LIMIT
+ *     a record of a compressed file is longer than record_most, a row of CSV than 1 GB; GY_ARG
+ * a part of a file that cannot be split; GY_NOMEM; what `visit` returned
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg);
@@ -48,7 +49,7 @@ typedef gy_status (*gy_input_fill)(void *arg, char *data, size_t wanted, size_t 
 
 /**
  * Visit the records of a stream: `input` without data. Its part is the whole stream (end 0),
- * or [begin, end) of a file that can be split. In that case the stream begins at
+ * or [begin, end) of a file that can be split and is no CSV. In that case the stream begins at
  * gy_input_stream_begin and continues beyond the part; the function reads only as far as the
  * part's last record needs, in steps of 64 KiB or of that record's size so far. Errors as
  * gy_input_visit.
@@ -77,6 +78,19 @@ size_t gy_input_turn(char *data, size_t begin, size_t size, bool is_last);
 GY_MUST_CHECK gy_status gy_input_check_head(const gy_input *input, const void *head,
                                             size_t size_bytes);
 
+/** Check that the first bytes of an input are text, whatever their source. GY_FORMAT */
+GY_MUST_CHECK gy_status gy_input_check_text(const gy_input *input, const char *data,
+                                            size_t size);
+
+/* ---- CSV, for input.c ---- */
+
+/** gy_input_visit and gy_input_visit_stream of CSV, from and to its rows. */
+GY_MUST_CHECK gy_status gy_mapreduce_visit_csv(const gy_input *input, gy_record_visit visit,
+                                               void *arg);
+GY_MUST_CHECK gy_status gy_mapreduce_visit_csv_stream(const gy_input *input, gy_input_fill fill,
+                                                      void *fill_arg, gy_record_visit visit,
+                                                      void *arg);
+
 /* ---- one chunk of a file, for input.c ---- */
 
 /** A chunk of bytes in memory. */
@@ -93,8 +107,6 @@ typedef struct gy_input_state {
     const gy_input *input;
     gy_record_visit visit;
     void *arg;
-    uint64_t line;  /* of CSV: number of lines before the chunk */
-    int64_t fields; /* number of fields of CSV's first row; -1: not seen yet */
 } gy_input_state;
 
 /** Visit the complete records of a chunk; *used becomes the offset of the first incomplete
@@ -105,7 +117,5 @@ GY_MUST_CHECK gy_status gy_mapreduce_visit_texts(gy_input_state *state,
                                                  const gy_piece_of *piece, size_t *used);
 GY_MUST_CHECK gy_status gy_mapreduce_visit_fixed(gy_input_state *state,
                                                  const gy_piece_of *piece, size_t *used);
-GY_MUST_CHECK gy_status gy_mapreduce_visit_rows(gy_input_state *state, const gy_piece_of *piece,
-                                                size_t *used);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct seen {
     gy_record_format format;
     gy_line_end line_end;
     uint64_t digest, end; /* end: of the texts so far */
+    uint64_t middle, row; /* row: where the first record from `middle` on begins */
 } seen;
 
 /* Each field without its quotes, into room for exactly what is guaranteed. */
@@ -62,6 +63,9 @@ static gy_status see(void *arg, const gy_record *record)
     if (all->format == GY_RECORDS_CSV) {
         read_fields(record);
     }
+    if (record->offset >= all->middle) {
+        all->row = GY_MIN(all->row, record->offset);
+    }
     const uint64_t facts[] = {record->offset, record->size, record->key_size};
     all->digest = gy_hash(facts, sizeof(facts), all->digest);
     return GY_OK;
@@ -90,12 +94,17 @@ static bool is_same(const seen *a, const seen *b)
 static void compare(gy_input input, uint64_t middle, const seen *nothing)
 {
     seen whole = *nothing, parts = *nothing, streamed = *nothing;
+    whole.middle = middle;
+    whole.row = UINT64_MAX;
     const gy_status status = gy_input_visit(&input, see, &whole);
     GY_ASSERT(status == GY_OK || status == GY_FORMAT);
 
     if (gy_input_can_part(&input, input.data, input.size_bytes)) {
         gy_input first = input, second = input;
-        first.end = second.begin = middle;
+        /* parts of CSV meet where a row begins */
+        first.end = second.begin = input.format == GY_RECORDS_CSV
+                                       ? GY_MIN(whole.row, (uint64_t)input.size_bytes)
+                                       : middle;
         gy_status part = gy_input_visit(&first, see, &parts);
         part = part == GY_OK ? gy_input_visit(&second, see, &parts) : part;
         GY_ASSERT(part == status && (status != GY_OK || is_same(&whole, &parts)));

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "flow/dag.h"
+#include "frame/csv/records.h"
 #include "mapreduce/hot/hot.h"
 #include "mapreduce/plan.h"
 #include "store/host_file.h"
@@ -59,6 +60,8 @@ static const char *error_of(const gy_map_reduce_options *o)
         {(unsigned)o->line_end > GY_LINE_END_ANY, "there is no such end of lines"},
         {(unsigned)o->combine > GY_COMBINE_USER, "there is no such combine"},
         {(unsigned)o->order > GY_ORDER_VALUE, "there is no such order of a reduce"},
+        {o->format == GY_RECORDS_CSV && o->line_end == GY_LINE_END_LF,
+         "rows of CSV end with LF, CRLF or CR (line_end)"},
         {o->format == GY_RECORDS_FIXED && o->record_bytes == 0,
          "records of one size have no size (record_bytes)"},
         {o->partitions < 0 || o->partitions > PARTITIONS_MOST,
@@ -228,7 +231,9 @@ static gy_status look_into(const gy_map_reduce_options *options, const char *uri
     const gy_input input = input_of(options, uri);
     if (status >= 0) {
         status = gy_input_check_head(&input, head, got);
-        split->can_part = gy_input_can_part(&input, head, got);
+        /* where rows of CSV begin only a pass over all bytes would tell */
+        split->can_part =
+            options->format != GY_RECORDS_CSV && gy_input_can_part(&input, head, got);
     }
     gy_free(head);
     return status;
@@ -257,6 +262,9 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     while (options->inputs[count] != NULL) {
         count++;
     }
+    if (options->format == GY_RECORDS_CSV && options->delimiter != '\0') {
+        GY_TRY(gy_csv_check_delimiter(options->delimiter));
+    }
     gy_split_file *files = gy_alloc("mapreduce.job", count * sizeof(*files));
     gy_status status =
         files == NULL ? GY_NOMEM : gy_store_facts_ask(gy_env_real(), options->inputs);
@@ -281,6 +289,9 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     }
     if (status >= 0) {
         status = gy_splits_plan(files, count, bytes, splits);
+    }
+    if (status >= 0 && options->format == GY_RECORDS_CSV) {
+        status = gy_splits_move_to_rows(splits, options->inputs);
     }
     return status;
 }

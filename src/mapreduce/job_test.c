@@ -80,6 +80,12 @@ static void refuse_z(gy_map *map, const gy_record *line)
     count_words(map, line);
 }
 
+static void count_first_field(gy_map *map, const gy_record *row)
+{
+    const gy_token field = gy_first_field(row);
+    gy_emit(map, field.data, field.size, 1);
+}
+
 static int64_t bitwise_or(int64_t left, int64_t right)
 {
     return left | right;
@@ -117,6 +123,7 @@ static const gy_function functions[] = {
     GY_MAP("copied", count_copied),
     GY_MAP("count", count_words),
     GY_MAP("count nothing", count_nothing),
+    GY_MAP("first field", count_first_field),
     GY_COMBINE("gyre.add", gy_mapreduce_add_weights),
     GY_MAP("gyre.copy", gy_map_copy),
     GY_MAP("gyre.fields", gy_map_fields),
@@ -524,9 +531,51 @@ GY_TEST(pairs_csv_and_fixed_records)
                                       .partitions = 1,
                                       .split_bytes = 2};
     out = run_job(&options);
-    assert_int_equal(out.maps, 1);
+    assert_int_equal(out.maps, 6);
     assert_string_equal(gy_text_get(&out.all), "\"a\t1\nb\",c\t1\nd,e\t1\n");
     gy_text_free(&out.all);
+}
+
+/* Quoted text that looks like rows, in as many parts as there are. */
+GY_TEST(splits_of_csv_begin_at_rows)
+{
+    const char *const one[] = {paths[0], NULL};
+    gy_random random = {.key = gy_test_seed()};
+    for (long i = 0; i < gy_test_cases(20); i++) {
+        gy_text file = {0};
+        int64_t rows = 0;
+        while (file.size_bytes < 3000) {
+            gy_text_add(&file, "row,\"");
+            for (uint64_t lines = gy_random_below(&random, 60); lines > 0; lines--) {
+                gy_text_add(&file, "%s", gy_random_below(&random, 2) == 0 ? "no,no\n" : "\"\"");
+            }
+            gy_text_add(&file, "\"\n");
+            rows++;
+        }
+        write_file(paths[0], gy_text_get(&file), file.size_bytes);
+        const gy_map_reduce_options options = {.inputs = one,
+                                               .format = GY_RECORDS_CSV,
+                                               .map = "first field",
+                                               .combine = GY_COMBINE_SUM,
+                                               .partitions = 1,
+                                               .split_bytes =
+                                                   60 + gy_random_below(&random, 1000)};
+        outcome out = run_job(&options);
+        assert_true(out.maps >= 3);
+        char expected[40];
+        (void)gy_print(expected, sizeof(expected), "row\t%lld\n", (long long)rows);
+        assert_string_equal(gy_text_get(&out.all), expected);
+        gy_text_free(&out.all);
+        gy_text_free(&file);
+    }
+    write_file(paths[0], "a,b\nc,\"d\n", 10);
+    const gy_map_reduce_options options = {.inputs = one,
+                                           .format = GY_RECORDS_CSV,
+                                           .map = "count",
+                                           .combine = GY_COMBINE_SUM,
+                                           .split_bytes = 4};
+    assert_status(gy_map_reduce(NULL, &options, &made), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "input0:2: a quote that is not closed"));
 }
 
 GY_TEST(failures_end_the_job_and_bad_records_are_skipped)
@@ -555,7 +604,14 @@ GY_TEST(failures_end_the_job_and_bad_records_are_skipped)
     write_file(paths[0], "a,b\nc\n", 6);
     out = run_made(gy_map_reduce(NULL, &wrong, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
-    assert_non_null(strstr(out.reason, "input0:2: 1 fields in a row: expected 2"));
+    assert_non_null(
+        strstr(out.reason, "input0:2: 1 field in a row: expected 2 as in the first row"));
+    wrong.line_end = GY_LINE_END_LF;
+    assert_status(gy_map_reduce(NULL, &wrong, &made), GY_ARG);
+    wrong.line_end = GY_LINE_END_AUTO;
+    wrong.delimiter = '"';
+    assert_status(gy_map_reduce(NULL, &wrong, &made), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "delimiter 0x22"));
 }
 
 GY_TEST(nothing_is_a_key)

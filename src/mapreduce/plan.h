@@ -1,5 +1,6 @@
 /**
- * Which parts of which files a map takes: a pure function of the files' sizes.
+ * Which parts of which files a map takes: a pure function of the files' sizes, but for CSV,
+ * whose rows are found.
  */
 #ifndef GY_MAPREDUCE_PLAN_H
 #define GY_MAPREDUCE_PLAN_H
@@ -34,6 +35,15 @@ typedef struct gy_splits {
 GY_MUST_CHECK gy_status gy_splits_plan(const gy_split_file *files, size_t count,
                                        uint64_t split_bytes, gy_splits *splits);
 void gy_splits_free(gy_splits *splits);
+
+/**
+ * Move parts of CSV files to where rows begin, also behind quoted line ends: one pass over each
+ * file that has several parts, by all cores. A part may become empty.
+ *
+ * @param inputs  paths by the parts' numbers, of this machine where there are several
+ * @return GY_OK; GY_FORMAT a quote that is not closed; GY_NOTFOUND, GY_IO, GY_STATE; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_splits_move_to_rows(gy_splits *splits, const char *const *inputs);
 
 /** The default of split_bytes: half of a core's share, between 32 and 256 MiB. Pure. */
 uint64_t gy_mapreduce_split_bytes(uint64_t total_bytes, int cores);

@@ -162,6 +162,20 @@ gy_status gy_csv_bytes_open_memory(gy_text_view memory, const char *name, gy_enc
     return status;
 }
 
+gy_status gy_csv_bytes_open_source(gy_source *source, const char *name, gy_csv_bytes *bytes)
+{
+    *bytes = (gy_csv_bytes){.file = -1,
+                            .name = gy_copy_text("frame.csv", name),
+                            .stream = source,
+                            .is_stream = true,
+                            .size_bytes = UINT64_MAX};
+    if (bytes->name == NULL) {
+        gy_csv_bytes_close(bytes);
+        return GY_NOMEM;
+    }
+    return GY_OK;
+}
+
 gy_status gy_csv_bytes_rewind(gy_csv_bytes *bytes)
 {
     if (!bytes->is_stream) {

@@ -11,6 +11,8 @@ struct gy_csv {
     gy_schema *whole, *schema; /* of all columns, of those that are read */
     int *indices;              /* (schema count) of the second in the first */
     bool is_cast;              /* the caller says the types */
+    bool
+        *is_empty; /* (schema count) no row that was looked at has a value; NULL: types given */
     size_t cut_bytes, sample_bytes;
     uint64_t first_row; /* where the rows begin */
     gy_csv_window window;
@@ -28,6 +30,7 @@ void gy_csv_close(gy_csv *csv)
     gy_schema_drop(csv->whole);
     gy_schema_drop(csv->schema);
     gy_free(csv->indices);
+    gy_free(csv->is_empty);
     gy_free(csv->cuts);
     gy_free(csv);
 }
@@ -35,6 +38,12 @@ void gy_csv_close(gy_csv *csv)
 gy_schema *gy_csv_schema(const gy_csv *csv)
 {
     return csv->schema;
+}
+
+bool gy_csv_is_empty(const gy_csv *csv, int column)
+{
+    GY_ASSERT(column >= 0 && column < gy_schema_count(csv->schema));
+    return csv->is_empty != NULL && csv->is_empty[column];
 }
 
 /* Begin at the first row (again). */
@@ -55,98 +64,10 @@ static gy_status begin_again(gy_csv *csv)
     return GY_OK;
 }
 
-/* ---- the first row ---- */
-
-/* The first row that is no empty line, in the window. */
-typedef struct first_row {
-    size_t at, end;  /* its bytes, with its line end */
-    uint32_t *edges; /* behind one of its own */
-    size_t fields;   /* 0: there is no row */
-} first_row;
-
-/* Fill the window to the first byte that is no line end. */
-static gy_status skip_line_ends(gy_csv *csv, size_t *at)
-{
-    gy_csv_window *window = &csv->window;
-    size_t wanted = GY_CSV_PORTION_BYTES;
-    *at = 0;
-    do {
-        GY_TRY(gy_csv_fill(&csv->bytes, window, wanted));
-        while (*at < window->size_bytes &&
-               (window->data[*at] == '\n' || window->data[*at] == '\r')) {
-            ++*at;
-        }
-        wanted *= 2;
-    } while (*at == window->size_bytes && !window->is_end && wanted <= GY_CSV_ROW_BYTES_MAX);
-    return GY_OK;
-}
-
-static gy_status fail_first(gy_csv *csv, size_t at, gy_status failure, const char *what)
-{
-    gy_text place = {.data = NULL};
-    gy_status status = gy_csv_place(&csv->bytes, &csv->window, at, &place);
-    status = status == GY_OK ? gy_fail(failure, "%s: %s", gy_text_get(&place), what) : status;
-    gy_text_free(&place);
-    return status;
-}
-
-/* Find the row's fields in what the window has of it; GY_AGAIN: more is needed. */
-static gy_status find_fields(gy_csv *csv, first_row *first)
-{
-    const gy_csv_window *window = &csv->window;
-    const gy_text_view text = {window->data + first->at, window->size_bytes - first->at};
-    uint32_t *edges = gy_resize("frame.csv.edges", first->edges,
-                                (text.size_bytes + 2 + GY_CSV_EDGE_SLACK) * sizeof(*edges));
-    if (edges == NULL) {
-        return GY_NOMEM;
-    }
-    first->edges = edges;
-    *edges++ = UINT32_MAX;
-    gy_csv_marks marks;
-    gy_csv_find(csv->rows.way, csv->rows.delimiter, text, window->is_end ? '\0' : '\n', edges,
-                &marks);
-    size_t count = 0;
-    while (count < marks.edges && text.data[edges[count]] == csv->rows.delimiter) {
-        count++;
-    }
-    if (count == marks.edges && !window->is_end) {
-        return marks.edges > GY_FRAME_COLUMNS_MAX || text.size_bytes >= GY_CSV_ROW_BYTES_MAX
-                   ? fail_first(csv, first->at, GY_LIMIT,
-                                "a row of more than 1 GB or 65536 fields")
-                   : GY_AGAIN;
-    }
-    if (count == marks.edges) {
-        edges[count] = (uint32_t)text.size_bytes;
-    }
-    first->fields = count + 1;
-    first->end = first->at + GY_MIN((size_t)edges[count] + 1, text.size_bytes);
-    if (marks.wrong < first->end - first->at) {
-        return fail_first(csv, first->at + marks.wrong, GY_FORMAT,
-                          "a quote where none may stand, or bytes behind one");
-    }
-    return count == marks.edges && marks.is_inside
-               ? fail_first(csv, first->at, GY_FORMAT, "a quote that is not closed")
-               : GY_OK;
-}
-
-static gy_status find_first_row(gy_csv *csv, first_row *first)
-{
-    GY_TRY(skip_line_ends(csv, &first->at));
-    if (first->at == csv->window.size_bytes) {
-        return GY_OK;
-    }
-    gy_status status = GY_AGAIN;
-    for (size_t wanted = csv->window.size_bytes; status == GY_AGAIN; wanted *= 2) {
-        GY_TRY(gy_csv_fill(&csv->bytes, &csv->window, wanted));
-        status = find_fields(csv, first);
-    }
-    return status;
-}
-
 /* ---- the schema ---- */
 
 /* Names of columns, one behind the other with their NULs. */
-static gy_status write_names(gy_csv *csv, const first_row *first, bool has_header,
+static gy_status write_names(gy_csv *csv, const gy_csv_first *first, bool has_header,
                              gy_text *names)
 {
     if (first->fields == 0) {
@@ -167,8 +88,8 @@ static gy_status write_names(gy_csv *csv, const first_row *first, bool has_heade
         }
         size_t wrong = 0;
         if (!gy_frame_is_utf8(name.data, name.size_bytes, &wrong)) {
-            status = fail_first(csv, first->at, GY_FORMAT,
-                                "a column's name that is no UTF-8, or has a NUL byte");
+            status = gy_csv_fail(&csv->bytes, &csv->window, first->at, GY_FORMAT,
+                                 "a column's name that is no UTF-8, or has a NUL byte");
         } else if (name.size_bytes == 0) {
             gy_text_add(names, "column%zu", i + 1);
         } else {
@@ -182,10 +103,11 @@ static gy_status write_names(gy_csv *csv, const first_row *first, bool has_heade
 }
 
 /* All columns as texts, by the names of the first row. */
-static gy_status name_columns(gy_csv *csv, const first_row *first, bool has_header)
+static gy_status name_columns(gy_csv *csv, const gy_csv_first *first, bool has_header)
 {
     if (first->fields > GY_FRAME_COLUMNS_MAX) {
-        return fail_first(csv, first->at, GY_LIMIT, "a row of more than 65536 fields");
+        return gy_csv_fail(&csv->bytes, &csv->window, first->at, GY_LIMIT,
+                           "a row of more than 65536 fields");
     }
     gy_text names = {.data = NULL};
     gy_field *fields = gy_alloc("frame.csv", first->fields * sizeof(*fields));
@@ -233,21 +155,25 @@ static gy_status set_types(gy_csv *csv, const gy_csv_type *types)
 {
     const int count = gy_schema_count(csv->schema);
     gy_field *fields = gy_alloc("frame.csv", (size_t)count * sizeof(*fields));
-    if (fields == NULL) {
-        return GY_NOMEM;
-    }
-    for (int i = 0; i < count; i++) {
+    bool *is_empty = gy_alloc("frame.csv", (size_t)count * sizeof(*is_empty));
+    gy_status status = fields != NULL && is_empty != NULL ? GY_OK : GY_NOMEM;
+    for (int i = 0; i < count && status == GY_OK; i++) {
         fields[i] = *gy_schema_field(csv->schema, i);
         gy_csv_type_choose(&types[i], &fields[i]);
+        is_empty[i] = !types[i].has_values;
     }
     gy_schema *made = NULL;
-    const gy_status status = gy_schema_new(fields, count, &made);
+    status = status == GY_OK ? gy_schema_new(fields, count, &made) : status;
     gy_free(fields);
-    if (status == GY_OK) {
-        gy_schema_drop(csv->schema);
-        csv->schema = made;
+    if (status != GY_OK) {
+        gy_free(is_empty);
+        return status;
     }
-    return status;
+    gy_schema_drop(csv->schema);
+    gy_free(csv->is_empty);
+    csv->schema = made;
+    csv->is_empty = is_empty;
+    return GY_OK;
 }
 
 static gy_status types_init(const gy_csv *csv, gy_csv_types *types)
@@ -323,14 +249,9 @@ static gy_status check_options(const gy_csv_options *options)
     return GY_OK;
 }
 
-static gy_status read_header(gy_csv *csv, const gy_csv_options *options, first_row *first)
+static gy_status read_header(gy_csv *csv, const gy_csv_options *options, gy_csv_first *first)
 {
-    GY_TRY(gy_csv_fill(&csv->bytes, &csv->window, GY_CSV_PORTION_BYTES));
-    if (memcmp(csv->window.data, "\xef\xbb\xbf", GY_MIN(csv->window.size_bytes, 3)) == 0 &&
-        csv->window.size_bytes >= 3) {
-        gy_csv_skip(&csv->bytes, &csv->window, 3);
-    }
-    GY_TRY(find_first_row(csv, first));
+    GY_TRY(gy_csv_first_find(&csv->rows, &csv->window, first));
     csv->rows.columns = first->fields;
     csv->rows.source = options->has_no_header ? "the first row" : "the header";
     if (options->columns != NULL) {
@@ -342,7 +263,7 @@ static gy_status read_header(gy_csv *csv, const gy_csv_options *options, first_r
                            "%zu field%s in a row: expected %zu as in "
                            "the columns given",
                            first->fields, first->fields == 1 ? "" : "s", count);
-            return fail_first(csv, first->at, GY_FORMAT, what);
+            return gy_csv_fail(&csv->bytes, &csv->window, first->at, GY_FORMAT, what);
         }
         csv->rows.columns = count;
         csv->rows.source = "the columns given";
@@ -356,7 +277,7 @@ static gy_status read_header(gy_csv *csv, const gy_csv_options *options, first_r
 
 static gy_status open_csv(gy_csv *csv, const gy_csv_options *options)
 {
-    first_row first = {.fields = 0};
+    gy_csv_first first = {.fields = 0};
     csv->cut_bytes = options->cut_bytes != 0 ? options->cut_bytes : (size_t)CUT_BYTES;
     csv->sample_bytes =
         options->sample_bytes != 0 ? options->sample_bytes : (size_t)SAMPLE_BYTES;
@@ -423,6 +344,7 @@ static gy_status read_rows(gy_csv *csv, gy_csv_window *window, uint64_t limit, g
     gy_status status = gy_csv_columns_init(&columns, csv->schema, csv->indices,
                                            csv->is_cast ? GY_READING_CAST : GY_READING_STRICT);
     const gy_csv_visitor visitor = gy_csv_columns_visitor(&columns);
+    columns.is_empty = csv->is_empty;
     if (status == GY_OK && csv->rows.columns > 0) {
         status = gy_csv_visit(&csv->rows, window, limit, &visitor);
     }

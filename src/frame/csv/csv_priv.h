@@ -5,6 +5,7 @@
 #define GY_FRAME_CSV_CSV_PRIV_H
 
 #include "base/base.h"
+#include "frame/csv/records.h"
 #include "frame/frame.h"
 #include "store/store.h"
 #include "store/versions/stamp.h"
@@ -61,9 +62,6 @@ void gy_csv_look(gy_way way, gy_text_view text, char next, gy_csv_cut *cut);
 /** Line ends in a text: LF, and CR that no LF follows. */
 uint64_t gy_csv_count_lines(gy_text_view text, char next);
 
-/** GY_ARG: not ASCII, a quote or a line end. */
-GY_MUST_CHECK gy_status gy_csv_check_delimiter(char c);
-
 /* ---- bytes (bytes.c) ---- */
 
 /** A file, object or memory. */
@@ -85,6 +83,9 @@ GY_MUST_CHECK gy_status gy_csv_bytes_open(const char *uri, gy_encoding encoding,
                                           gy_csv_bytes *bytes);
 GY_MUST_CHECK gy_status gy_csv_bytes_open_memory(gy_text_view memory, const char *name,
                                                  gy_encoding encoding, gy_csv_bytes *bytes);
+/** The bytes of a source, which is taken, as a stream that cannot begin again. */
+GY_MUST_CHECK gy_status gy_csv_bytes_open_source(gy_source *source, const char *name,
+                                                 gy_csv_bytes *bytes);
 /** Of a stream: begin again. */
 GY_MUST_CHECK gy_status gy_csv_bytes_rewind(gy_csv_bytes *bytes);
 void gy_csv_bytes_close(gy_csv_bytes *bytes);
@@ -153,7 +154,7 @@ typedef struct gy_csv_rows {
     char delimiter;
     size_t columns;
     const char *source;   /* of the number of columns: "the header", ... */
-    size_t row_bytes_max; /* GY_CSV_ROW_BYTES_MAX, but in tests */
+    size_t row_bytes_max; /* at most GY_CSV_ROW_BYTES_MAX */
 } gy_csv_rows;
 
 /**
@@ -168,6 +169,32 @@ GY_MUST_CHECK gy_status gy_csv_visit(const gy_csv_rows *rows, gy_csv_window *win
 /** "FILE:LINE" of a byte of the window. */
 GY_MUST_CHECK gy_status gy_csv_place(gy_csv_bytes *bytes, const gy_csv_window *window,
                                      size_t at, gy_text *place);
+/** Fail at a byte of the window: "FILE:LINE: what". */
+gy_status gy_csv_fail(gy_csv_bytes *bytes, const gy_csv_window *window, size_t at,
+                      gy_status failure, const char *what);
+
+/** Fail at a quote where none may stand, or at a byte behind one. */
+gy_status gy_csv_fail_quote(const gy_csv_rows *rows, const gy_csv_window *window, size_t at);
+/** Fail for a text of the window that has a row's beginning and is too long. */
+gy_status gy_csv_fail_long(const gy_csv_rows *rows, const gy_csv_window *window,
+                           const gy_text_view *text);
+
+/* ---- the first row (first.c) ---- */
+
+/** The first row that is no empty line. */
+typedef struct gy_csv_first {
+    size_t at, end;  /* its bytes in the window, with its line end */
+    uint32_t *edges; /* of its fields, behind one of its own; the caller frees it; NULL: none */
+    size_t fields;   /* 0: the file has no row */
+} gy_csv_first;
+
+/**
+ * Find it in the window, which is at the beginning of the bytes; moves the window behind a byte
+ * order mark. `rows` needs no columns.
+ * @return GY_OK; GY_FORMAT, GY_LIMIT with file and line; failures of reading
+ */
+GY_MUST_CHECK gy_status gy_csv_first_find(const gy_csv_rows *rows, gy_csv_window *window,
+                                          gy_csv_first *first);
 
 /* ---- fields (fields.c) ---- */
 
@@ -176,6 +203,8 @@ typedef struct gy_csv_columns {
     const gy_schema *schema; /* of those */
     const int *indices;      /* (schema count) of the file's columns */
     gy_frame_reading how;
+    /* (schema count) borrowed: had no values when types were found; NULL: none */
+    const bool *is_empty;
     gy_frame_maker *makers; /* (schema count) */
     gy_text scratch;        /* a field without its doubled quotes */
     int64_t rows;

@@ -179,6 +179,13 @@ static gy_status reserve(gy_frame_maker *maker, const gy_csv_block *block, size_
     return gy_frame_maker_reserve_text(maker, size);
 }
 
+/* Of a column without values in the sample, which has no type yet: nulls alone. */
+static size_t parse_none(gy_csv_columns *columns, gy_frame_maker *maker,
+                         const gy_csv_block *block, size_t column, size_t rows)
+{
+    EACH_VALUE(false);
+}
+
 static size_t take_columns(void *arg, const gy_csv_block *block, gy_status *status)
 {
     gy_csv_columns *columns = arg;
@@ -190,7 +197,9 @@ static size_t take_columns(void *arg, const gy_csv_block *block, gy_status *stat
         if (*status < 0) {
             return 0;
         }
-        const size_t fit = parsers[maker->field.kind](columns, maker, block, column, rows);
+        const bool is_empty = columns->is_empty != NULL && columns->is_empty[i];
+        const parse_column parse = is_empty ? parse_none : parsers[maker->field.kind];
+        const size_t fit = parse(columns, maker, block, column, rows);
         if (fit < rows) { /* the first row that does not fit decides, not the first column */
             rows = fit;
             columns->failed = i;
@@ -215,6 +224,10 @@ static gy_status refuse_value(void *arg, const gy_csv_block *block, size_t row,
         (void)gy_print(digits, sizeof(digits), "(%d, %d)", field->precision, field->scale);
     }
     const bool is_guess = columns->how == GY_READING_STRICT;
+    if (columns->is_empty != NULL && columns->is_empty[columns->failed]) {
+        return gy_fail(GY_TYPE, "%s: %s in column '%s', which is empty in the first rows",
+                       place, shown, name);
+    }
     return gy_fail(is_guess ? GY_TYPE : GY_FORMAT, "%s: %s in column '%s' is no %s%s%s", place,
                    shown, name, gy_field_kind_name(field->kind), digits,
                    is_guess ? ", the type that its first rows have" : "");

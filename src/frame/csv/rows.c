@@ -23,16 +23,21 @@ gy_status gy_csv_place(gy_csv_bytes *bytes, const gy_csv_window *window, size_t 
     return place->status;
 }
 
-/* Fail at a byte of the window: "FILE:LINE: what". */
-static gy_status fail_at(const row_visit *visit, size_t at, gy_status failure, const char *what)
+gy_status gy_csv_fail(gy_csv_bytes *bytes, const gy_csv_window *window, size_t at,
+                      gy_status failure, const char *what)
 {
     gy_text place = {.data = NULL};
-    gy_status status = gy_csv_place(visit->rows->bytes, visit->window, at, &place);
+    gy_status status = gy_csv_place(bytes, window, at, &place);
     if (status == GY_OK) {
         status = gy_fail(failure, "%s: %s", gy_text_get(&place), what);
     }
     gy_text_free(&place);
     return status;
+}
+
+static gy_status fail_at(const row_visit *visit, size_t at, gy_status failure, const char *what)
+{
+    return gy_csv_fail(visit->rows->bytes, visit->window, at, failure, what);
 }
 
 /* The row of `fields` fields that begins at a byte of the window. */
@@ -197,28 +202,37 @@ static void cut_rows(const row_visit *visit, const gy_text_view *text, const uin
     }
 }
 
+gy_status gy_csv_fail_long(const gy_csv_rows *rows, const gy_csv_window *window,
+                           const gy_text_view *text)
+{
+    char size[32] = "1 GB", what[128];
+    if (rows->row_bytes_max != GY_CSV_ROW_BYTES_MAX) {
+        (void)gy_print(size, sizeof(size), "%zu bytes", rows->row_bytes_max);
+    }
+    const bool has_quotes = memchr(text->data, '"', text->size_bytes) != NULL;
+    (void)gy_print(what, sizeof(what), "a row of more than %s%s", size,
+                   has_quotes ? ": is a quote not closed?" : "");
+    return gy_csv_fail(rows->bytes, window, (size_t)(text->data - window->data), GY_LIMIT,
+                       what);
+}
+
+gy_status gy_csv_fail_quote(const gy_csv_rows *rows, const gy_csv_window *window, size_t at)
+{
+    return gy_csv_fail(rows->bytes, window, at, GY_FORMAT,
+                       window->data[at] == '"'
+                           ? "a quote within a field that does not begin with one"
+                           : "bytes behind a closing quote");
+}
+
 /* A text without a row end that is at the file's end, or too long. */
 static gy_status fail_open(const row_visit *visit, const gy_text_view *text)
 {
-    const size_t base = (size_t)(text->data - visit->window->data);
     if (text->size_bytes >= visit->rows->row_bytes_max) {
-        const bool has_quotes = memchr(text->data, '"', text->size_bytes) != NULL;
-        return fail_at(visit, base, GY_LIMIT,
-                       has_quotes ? "a row of more than 1 GB: is a quote not closed?"
-                                  : "a row of more than 1 GB");
+        return gy_csv_fail_long(visit->rows, visit->window, text);
     }
     const char *quote = memrchr(text->data, '"', text->size_bytes);
     return fail_at(visit, (size_t)(quote - visit->window->data), GY_FORMAT,
                    "a quote that is not closed");
-}
-
-static gy_status fail_quote(const row_visit *visit, const gy_text_view *text, size_t wrong)
-{
-    const size_t base = (size_t)(text->data - visit->window->data);
-    return fail_at(visit, base + wrong, GY_FORMAT,
-                   text->data[wrong] == '"'
-                       ? "a quote within a field that does not begin with one"
-                       : "bytes behind a closing quote");
 }
 
 /* The byte behind a text, as gy_csv_find wants it. */
@@ -276,7 +290,7 @@ static gy_status take_text(row_visit *visit, const gy_text_view *text, bool is_l
     /* in the row that is not whole, too, where it is ours */
     const bool is_ours = visit->window->offset + base + end < visit->limit;
     return is_wrong || (marks.wrong != SIZE_MAX && is_ours)
-               ? fail_quote(visit, text, marks.wrong)
+               ? gy_csv_fail_quote(visit->rows, visit->window, base + marks.wrong)
                : GY_OK;
 }
 
@@ -284,7 +298,9 @@ static gy_status take_text(row_visit *visit, const gy_text_view *text, bool is_l
 static gy_status take_window(row_visit *visit, size_t *at)
 {
     const gy_csv_window *window = visit->window;
-    size_t wanted = GY_CSV_PORTION_BYTES;
+    const size_t most = visit->rows->row_bytes_max,
+                 portion = GY_MIN((size_t)GY_CSV_PORTION_BYTES, most);
+    size_t wanted = portion;
     while (window->offset + *at < visit->limit && *at < window->size_bytes) {
         const size_t left = window->size_bytes - *at, size = GY_MIN(left, wanted);
         const gy_text_view text = {window->data + *at, size};
@@ -294,16 +310,16 @@ static gy_status take_window(row_visit *visit, size_t *at)
         GY_TRY(take_text(visit, &text, is_last, &used));
         *at += used;
         if (used > 0) {
-            wanted = GY_CSV_PORTION_BYTES;
+            wanted = portion;
             continue;
         }
-        if (is_last || size >= visit->rows->row_bytes_max) {
+        if (is_last || size >= most) {
             return fail_open(visit, &text);
         }
         if (size == left) {
             return GY_AGAIN;
         }
-        wanted *= 2;
+        wanted = GY_MIN(wanted * 2, most);
     }
     return window->offset + *at < visit->limit && !window->is_end ? GY_AGAIN : GY_OK;
 }

@@ -21,10 +21,10 @@ static visit_piece visitor_of(gy_record_format format)
         return gy_mapreduce_visit_lines;
     case GY_RECORDS_TEXT:
         return gy_mapreduce_visit_texts;
-    case GY_RECORDS_CSV:
-        return gy_mapreduce_visit_rows;
     case GY_RECORDS_FIXED:
         return gy_mapreduce_visit_fixed;
+    case GY_RECORDS_CSV: /* room frame reads it */
+        break;
     }
     gy_panic("no record format %d", (int)format);
 }
@@ -41,7 +41,7 @@ bool gy_input_has_cr_lines(const void *head, size_t size_bytes)
     return size > 0 && memchr(head, '\n', size) == NULL && memchr(head, '\r', size) != NULL;
 }
 
-/* CSV handles '\r' itself, because within quotes it is part of a field. */
+/* Of CSV '\r' stays, because within quotes it is part of a field. */
 static bool has_lines(const gy_input *input)
 {
     return input->format != GY_RECORDS_FIXED && input->format != GY_RECORDS_CSV;
@@ -71,8 +71,7 @@ size_t gy_input_turn(char *data, size_t begin, size_t size, bool is_last)
 
 bool gy_input_can_part(const gy_input *input, const void *head, size_t size_bytes)
 {
-    return input->format != GY_RECORDS_CSV &&
-           !gy_store_format_is_packed(encoding_of(input), head, size_bytes) &&
+    return !gy_store_format_is_packed(encoding_of(input), head, size_bytes) &&
            !(gy_input_asks_for_cr(input) && gy_input_has_cr_lines(head, size_bytes));
 }
 
@@ -96,8 +95,7 @@ gy_status gy_input_check_head(const gy_input *input, const void *head, size_t si
                : gy_store_format_check_text(input->path, false, head, size_bytes);
 }
 
-/* Check that the data are text, whatever their source. */
-static gy_status check_text(const gy_input *input, const char *data, size_t size)
+gy_status gy_input_check_text(const gy_input *input, const char *data, size_t size)
 {
     return input->format == GY_RECORDS_FIXED || input->is_made ||
                    input->encoding != GY_ENCODING_AUTO
@@ -142,7 +140,7 @@ static size_t first_record(const gy_input *input)
 static gy_status visit_mapped(gy_input_state *state, visit_piece visit)
 {
     const gy_input *input = state->input;
-    GY_TRY(check_text(input, input->data, input->size_bytes));
+    GY_TRY(gy_input_check_text(input, input->data, input->size_bytes));
     if (input->format == GY_RECORDS_FIXED && input->size_bytes % input->record_bytes != 0) {
         const size_t cut = input->size_bytes - input->size_bytes % input->record_bytes;
         return gy_fail(GY_FORMAT, "%s: the record at offset %zu has %zu bytes: expected %zu",
@@ -216,7 +214,7 @@ static gy_status expand_more(const gy_input *input, expanding *from, bool *is_la
     *is_last = got < wanted;
     /* check the original bytes, before '\r' is replaced */
     if (from->offset == 0 && from->size == 0) {
-        GY_TRY(check_text(input, from->buffer, got));
+        GY_TRY(gy_input_check_text(input, from->buffer, got));
         if (from->end == UINT64_MAX) {
             from->is_turning = gy_input_is_turned(input, from->buffer, got);
         }
@@ -274,7 +272,10 @@ static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expan
 gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill, void *fill_arg,
                                 gy_record_visit visit, void *arg)
 {
-    gy_input_state state = {.input = input, .visit = visit, .arg = arg, .fields = -1};
+    if (input->format == GY_RECORDS_CSV) {
+        return gy_mapreduce_visit_csv_stream(input, fill, fill_arg, visit, arg);
+    }
+    gy_input_state state = {.input = input, .visit = visit, .arg = arg};
     expanding from = {
         .fill = fill,
         .arg = fill_arg,
@@ -345,7 +346,7 @@ static gy_status visit_compressed(const gy_input *input, gy_record_visit visit, 
 gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg)
 {
     GY_ASSERT(input->format != GY_RECORDS_FIXED || input->record_bytes > 0);
-    gy_input_state state = {.input = input, .visit = visit, .arg = arg, .fields = -1};
+    gy_input_state state = {.input = input, .visit = visit, .arg = arg};
     GY_TRY(gy_input_check_head(input, input->data, input->size_bytes));
     if (!gy_input_can_part(input, input->data, input->size_bytes) &&
         (input->begin > 0 || input->end < input->size_bytes)) {
@@ -354,6 +355,9 @@ gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg
     }
     if (gy_store_format_is_packed(encoding_of(input), input->data, input->size_bytes)) {
         return visit_compressed(input, visit, arg);
+    }
+    if (input->format == GY_RECORDS_CSV) {
+        return gy_mapreduce_visit_csv(input, visit, arg);
     }
     return gy_input_is_turned(input, input->data, input->size_bytes)
                ? visit_turned(input, visit, arg)

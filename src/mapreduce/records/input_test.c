@@ -282,14 +282,19 @@ static void check_refused(gy_record_format format, const char *data, size_t size
 
 GY_TEST(bad_files_are_refused_by_place)
 {
-    check_refused(GY_RECORDS_CSV, "a,b\nc\n", 6, "file:2: 1 fields in a row: expected 2");
+    check_refused(GY_RECORDS_CSV, "a,b\nc\n", 6,
+                  "file:2: 1 field in a row: expected 2 as in the first row");
     check_refused(GY_RECORDS_CSV, "a,\"b\n\nc\"\nd,e,f", 14,
-                  "file:4: 3 fields in a row: expected 2");
+                  "file:4: 3 fields in a row: expected 2 as in the first row");
     check_refused(GY_RECORDS_CSV, "a\n\"b\nc", 6, "file:2: a quote that is not closed");
     check_refused(GY_RECORDS_CSV, "a\nb\"c", 5,
                   "file:2: a quote within a field that does not begin with one");
     check_refused(GY_RECORDS_CSV, "\"a\"b\n", 5, "file:1: bytes behind a closing quote");
     check_refused(GY_RECORDS_CSV, "a\nb\0c\n", 6, "file:2: a NUL byte");
+    check_refused(GY_RECORDS_CSV, "a\nb\xffz\n", 6, "file:2: byte 0xff is no UTF-8");
+    check_refused(GY_RECORDS_CSV, "\xfe\xff\0a", 4,
+                  "file: begins as UTF-16BE does (fe ff): expected UTF-8 or bytes: convert it "
+                  "first (iconv -f UTF-16BE -t UTF-8)");
     check_refused(GY_RECORDS_FIXED, "0123456789", 10,
                   "file: the record at offset 7 has 3 bytes: expected 7");
     check_refused(GY_RECORDS_LINES,
@@ -301,9 +306,12 @@ GY_TEST(bad_files_are_refused_by_place)
     check_refused(GY_RECORDS_TEXT, "\xfe\xff\0a", 4,
                   "file: begins as UTF-16BE does (fe ff): expected UTF-8 or bytes: convert it "
                   "first (iconv -f UTF-16BE -t UTF-8)");
-    gy_input part = input_of(GY_RECORDS_CSV, "a\nb\n", 4);
+    size_t size = 0;
+    char *packed = gzip_of("a\nb\n", 4, &size);
+    gy_input part = input_of(GY_RECORDS_CSV, packed, size);
     part.begin = 2;
     assert_status(gy_input_visit(&part, see, NULL), GY_ARG);
+    gy_free(packed);
 }
 
 static void check_lines(gy_input input, const char *expected)
@@ -332,9 +340,9 @@ GY_TEST(what_ends_lines_is_an_option)
     static const char rows[] = MARK "\"a\r\n\",b\r\"c\r\",d\r\n\re,f\r";
     input = input_of(GY_RECORDS_CSV, rows, sizeof(rows) - 1);
     check_lines(input, "3:\"a\r\n\",b;11:\"c\r\",d;20:e,f;");
-    input = input_of(GY_RECORDS_CSV, "a,b\rc,d\n", 8);
-    input.line_end = GY_LINE_END_LF;
-    check_lines(input, "0:a,b\rc,d;");
+    /* An empty line is a row of one column, and none of several. */
+    check_lines(input_of(GY_RECORDS_CSV, "a\n\nb", 4), "0:a;2:;3:b;");
+    check_lines(input_of(GY_RECORDS_CSV, "\n\na,b\n\nc,d", 10), "2:a,b;7:c,d;");
 }
 
 /* What is compressed and longer than the buffer: '\r' and '\n' on both sides of its end. */
@@ -567,6 +575,30 @@ static void put_field(gy_random *random, gy_text *file)
     gy_text_add(expected_rows, "|");
 }
 
+static gy_status see_begin(void *arg, const gy_record *record)
+{
+    uint64_t *begin = arg; /* of the first record from there on */
+    if (begin[1] == UINT64_MAX && record->offset >= begin[0]) {
+        begin[1] = record->offset;
+    }
+    return GY_OK;
+}
+
+/* Two parts that meet where a row begins have the rows of the whole. */
+static void check_two_parts(gy_random *random, gy_input input, gy_text *expected)
+{
+    gy_text found = {0};
+    uint64_t begin[2] = {gy_random_below(random, input.size_bytes + 1), UINT64_MAX};
+    assert_ok(gy_input_visit(&input, see_begin, begin));
+    input.end = GY_MIN(begin[1], (uint64_t)input.size_bytes);
+    assert_ok(gy_input_visit(&input, see_fields, &found));
+    input.begin = input.end;
+    input.end = UINT64_MAX;
+    assert_ok(gy_input_visit(&input, see_fields, &found));
+    assert_string_equal(gy_text_get(&found), gy_text_get(expected));
+    gy_text_free(&found);
+}
+
 GY_TEST(fields_come_back_as_they_were)
 {
     gy_random random = {.key = gy_test_seed()};
@@ -590,6 +622,7 @@ GY_TEST(fields_come_back_as_they_were)
         gy_input input = input_of(GY_RECORDS_CSV, exact, file.size_bytes);
         assert_ok(gy_input_visit(&input, see_fields, &found));
         assert_string_equal(gy_text_get(&found), gy_text_get(&expected));
+        check_two_parts(&random, input, &expected);
         if (file.size_bytes > 0) { /* the same in pieces that cut rows anywhere */
             gy_text_free(&found);
             char *packed = gzip_of(exact, file.size_bytes, &input.size_bytes);
