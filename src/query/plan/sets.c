@@ -23,6 +23,22 @@ gy_status gy_query_distinct(const gy_query_planner *planner, const uint32_t *col
     return GY_OK;
 }
 
+/* '2' and 2.5 are integers where one is asked for. */
+static gy_status bind_integer(const gy_query_planner *planner, const gy_sql_node *node,
+                              const gy_expr_scope *scope, const gy_expr **expr)
+{
+    const gy_expr_type integer = {.kind = GY_FIELD_INT64};
+    gy_sql_node *copy = gy_query_copy(planner, node);
+    const gy_sql_node *cast = copy != NULL ? gy_query_cast(planner, copy, &integer) : NULL;
+    if (cast == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < node->count; i++) {
+        copy->items[i] = node->items[i];
+    }
+    return gy_expr_bind(scope, cast, expr);
+}
+
 /* A count of rows that does not depend on any. */
 static gy_status count_of(const gy_query_planner *planner, const gy_sql_node *node,
                           const char *clause, int64_t *count)
@@ -35,6 +51,10 @@ static gy_status count_of(const gy_query_planner *planner, const gy_sql_node *no
     GY_TRY(gy_expr_bind(&scope, node, &expr));
     if (gy_expr_is_null(expr)) {
         return GY_OK;
+    }
+    const gy_expr_type *type = gy_expr_type_of(expr);
+    if (type->is_unknown || type->kind == GY_FIELD_DECIMAL || type->kind == GY_FIELD_DOUBLE) {
+        GY_TRY(bind_integer(planner, node, &scope, &expr));
     }
     if (!gy_expr_constant_int64(expr, count)) {
         return gy_sql_refuse(planner->source, node->place, GY_TYPE, "%s must be an integer",

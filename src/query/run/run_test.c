@@ -24,6 +24,9 @@ static const struct {
     {"part1.csv", "n,s\n1,one\n2,two\n"},
     {"part2.csv", "n,s\n3.5,three\n"},
     {"late2.csv", "n,m\n1.5,1\n"},
+    {"void1.csv", "n,m,o\n1,,\n"},
+    {"void2.csv", "n,m,o\n2.5,30,\n"},
+    {"void3.csv", "n,m,o\n3,9,\n"},
     {"other.csv", "n\n1\n2\n"},
     {"bar.csv", "1|2\n3|4\n"},
     {"ragged.csv", "a,b\n1,2\n3\n"},
@@ -247,6 +250,47 @@ GY_TEST(types_fit_all_rows_of_all_files)
     assert_non_null(strstr(gy_text_get(&note), "late.csv:300002: "));
     gy_text_free(&out);
     gy_text_free(&note);
+}
+
+/* A column has its first value behind what is looked at for its type. */
+static void write_behind_nulls(void)
+{
+    char path[512];
+    path_of("nulls.csv", path);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs("n,m\n", file);
+    for (int i = 0; i < 300000; i++) {
+        fprintf(file, "%d,\n", i);
+    }
+    fputs("1,9\n1,10\n", file);
+    assert_int_equal(fclose(file), 0);
+}
+
+GY_TEST(a_column_without_values_takes_the_type_of_later_ones)
+{
+    char path[512];
+    gy_text out = {.data = NULL}, note = {.data = NULL};
+    write_behind_nulls();
+    assert_int_equal(answer_of("select max(m) from nulls",
+                               &GY_OPTIONS(gy_query_options, .workers = 2), &out, &note),
+                     GY_DONE);
+    assert_string_equal(gy_text_get(&out), "max\n10\n"); /* as texts 9 is the larger */
+    assert_non_null(strstr(gy_text_get(&note), "nulls.csv:300002: 9 in column 'm', which is "));
+    gy_text_free(&out);
+    gy_text_free(&note);
+    /* with one more of another type: what is given then is found of all rows */
+    write_file("nulls2.csv", "n,m\n1.5,\n");
+    assert_int_equal(answer_of("select max(m), max(n) from \"FOLDER/nulls*.csv\"",
+                               &GY_OPTIONS(gy_query_options, .workers = 2), &out, &note),
+                     GY_DONE);
+    assert_string_equal(gy_text_get(&out), "max,max\n10,299999.0\n");
+    gy_text_free(&out);
+    gy_text_free(&note);
+    path_of("nulls.csv", path);
+    assert_int_equal(unlink(path), 0);
+    path_of("nulls2.csv", path);
+    assert_int_equal(unlink(path), 0);
 }
 
 GY_TEST(a_file_that_became_another_is_refused)

@@ -179,11 +179,30 @@ static gy_field hold_both(const gy_field *a, const gy_field *b)
                       .scale = is_decimal ? both.scale : 0};
 }
 
-/* One schema of two files; *is_other becomes true where it is not that of both. */
-static gy_status unite(gy_query_files *files, const char *path, const gy_schema *other,
-                       bool *is_other)
+/* What is known of files that become one table. */
+typedef struct uniting {
+    bool is_other;  /* the table's schema is not that of all of them */
+    bool *is_empty; /* (columns) of the table: no value was seen in any */
+} uniting;
+
+/* The first file. */
+static gy_status begin_uniting(gy_query_files *files, const gy_csv *csv, uniting *of)
+{
+    files->table.schema = gy_schema_hold(gy_csv_schema(csv));
+    const int count = gy_schema_count(files->table.schema);
+    of->is_empty = gy_alloc("query.fields", (size_t)count + 1);
+    for (int i = 0; i < count && of->is_empty != NULL; i++) {
+        of->is_empty[i] = gy_csv_is_empty(csv, i);
+    }
+    return of->is_empty != NULL ? GY_OK : GY_NOMEM;
+}
+
+/* One schema of the files before and this one: a column without values has no type of its own.
+ */
+static gy_status unite(gy_query_files *files, const char *path, const gy_csv *csv, uniting *of)
 {
     gy_schema *mine = files->table.schema;
+    const gy_schema *other = gy_csv_schema(csv);
     const int count = gy_schema_count(mine);
     if (gy_schema_count(other) != count) {
         return gy_fail(GY_FORMAT, "%s has %d columns and %s has %d", files->paths[0], count,
@@ -196,9 +215,10 @@ static gy_status unite(gy_query_files *files, const char *path, const gy_schema 
     gy_status status = GY_OK;
     for (int i = 0; i < count && status == GY_OK; i++) {
         const gy_field *a = gy_schema_field(mine, i), *b = gy_schema_field(other, i);
-        fields[i] = hold_both(a, b);
-        *is_other = *is_other || a->kind != b->kind || a->precision != b->precision ||
-                    a->scale != b->scale;
+        fields[i] = of->is_empty[i] ? *b : gy_csv_is_empty(csv, i) ? *a : hold_both(a, b);
+        of->is_empty[i] = of->is_empty[i] && gy_csv_is_empty(csv, i);
+        of->is_other = of->is_other || a->kind != b->kind || a->precision != b->precision ||
+                       a->scale != b->scale;
         if (strcmp(a->name, b->name) != 0) {
             status = gy_fail(GY_FORMAT, "column %d is \"%s\" in %s and \"%s\" in %s", i + 1,
                              a->name, files->paths[0], b->name, path);
@@ -225,9 +245,9 @@ static gy_status fix_types(gy_query_files *files)
     return files->columns != NULL ? GY_OK : GY_NOMEM;
 }
 
-static gy_status open_all(gy_query_files *files, gy_engine *engine, bool is_retyping)
+static gy_status unite_all(gy_query_files *files, gy_engine *engine, bool is_retyping,
+                           uniting *of)
 {
-    bool is_other = false;
     gy_schema_drop(files->table.schema);
     files->table.schema = NULL;
     files->table.bytes = 0;
@@ -239,18 +259,33 @@ static gy_status open_all(gy_query_files *files, gy_engine *engine, bool is_rety
         struct stat info;
         gy_status status = gy_csv_open(files->paths[i], &files->options, &csv);
         status = status == GY_OK && is_retyping ? gy_csv_retype(csv, engine) : status;
-        if (status == GY_OK && i == 0) {
-            files->table.schema = gy_schema_hold(gy_csv_schema(csv));
-        } else if (status == GY_OK) {
-            status = unite(files, files->paths[i], gy_csv_schema(csv), &is_other);
+        if (status == GY_OK) {
+            status =
+                i == 0 ? begin_uniting(files, csv, of) : unite(files, files->paths[i], csv, of);
         }
         gy_csv_close(csv);
         GY_TRY(status);
         files->table.bytes += stat(files->paths[i], &info) == 0 ? (double)info.st_size : 1e6;
     }
+    return GY_OK;
+}
+
+static gy_status open_all(gy_query_files *files, gy_engine *engine, bool is_retyping)
+{
+    uniting of = {.is_empty = NULL};
+    const gy_status status = unite_all(files, engine, is_retyping, &of);
+    bool has_empty = false;
+    for (int i = 0; status == GY_OK && i < gy_schema_count(files->table.schema); i++) {
+        has_empty = has_empty || of.is_empty[i];
+    }
+    gy_free(of.is_empty);
+    GY_TRY(status);
+    if (of.is_other && has_empty && !is_retyping) {
+        return open_all(files, engine, true); /* its type is given from here on */
+    }
     files->table.rows =
         1 + files->table.bytes / (1 + 8.0 * gy_schema_count(files->table.schema));
-    return is_other || is_retyping ? fix_types(files) : GY_OK;
+    return of.is_other || is_retyping ? fix_types(files) : GY_OK;
 }
 
 gy_status gy_query_files_retype(gy_query_files *files, gy_engine *engine)
