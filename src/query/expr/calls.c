@@ -73,7 +73,8 @@ static bool takes(const gy_expr_function *line, const gy_expr *const *args, int 
     return true;
 }
 
-static const gy_expr_function *const tables[] = {gy_expr_math, gy_expr_texts, gy_expr_times};
+static const gy_expr_function *const tables[] = {gy_expr_math, gy_expr_texts, gy_expr_times,
+                                                 gy_expr_errors};
 
 /* The first line that takes them as they are, else the first that they can be made to fit. */
 static const gy_expr_function *find(const char *name, const gy_expr *const *args, int count)

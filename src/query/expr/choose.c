@@ -401,6 +401,42 @@ static gy_status bind_nullif(gy_expr_binder *in, const gy_sql_node *node, const 
     return gy_expr_make(in, &spec, out);
 }
 
+/* ---- errors of sub-queries that not all rows need ---- */
+
+/* gyre_passes(error): true where there is none. The text begins with its status. */
+static gy_status passes_row(gy_expr_work *work, const gy_expr *expr, const gy_expr_cell *args,
+                            gy_expr_cell *out)
+{
+    (void)work, (void)expr;
+    out->truth = true;
+    out->is_null = false;
+    if (args[0].is_null) {
+        return GY_OK;
+    }
+    char text[GY_ERROR_TEXT_BYTES] = "", *said = NULL;
+    (void)gy_print(text, sizeof(text), "%.*s", (int)args[0].text.size_bytes, args[0].text.data);
+    const long status = strtol(text, &said, 10);
+    return gy_fail(status < 0 ? (gy_status)status : GY_ARG, "%s", said + (*said == ' '));
+}
+
+/* gyre_single(count): whether there is a row. */
+static gy_status single_row(gy_expr_work *work, const gy_expr *expr, const gy_expr_cell *args,
+                            gy_expr_cell *out)
+{
+    (void)work, (void)expr;
+    out->is_null = false;
+    out->truth = !args[0].is_null && args[0].integer > 0;
+    return !out->truth || args[0].integer == 1
+               ? GY_OK
+               : gy_fail(GY_ARG, "more than one row returned by a sub-query that is a value");
+}
+
+const gy_expr_function gy_expr_errors[] = {
+    {"gyre_passes", "t", GY_FIELD_BOOL, passes_row, .takes_nulls = true},
+    {"gyre_single", "i", GY_FIELD_BOOL, single_row, .takes_nulls = true},
+    {NULL, NULL, 0, NULL, .op = 0},
+};
+
 gy_status gy_expr_bind_choice(gy_expr_binder *in, const gy_sql_node *node, const gy_expr **out)
 {
     const gy_expr **args = NULL;

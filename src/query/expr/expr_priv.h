@@ -293,7 +293,8 @@ typedef struct gy_expr_function {
 } gy_expr_function;
 
 /* Each ends with a line without a name. */
-extern const gy_expr_function gy_expr_math[], gy_expr_texts[], gy_expr_times[];
+extern const gy_expr_function gy_expr_math[], gy_expr_texts[], gy_expr_times[],
+    gy_expr_errors[];
 
 /** The day of a timestamp. */
 int64_t gy_expr_days(int64_t micros);

@@ -46,7 +46,8 @@ typedef enum gy_query_kind {
     GY_QUERY_SORT,      /* by keys; with limit and offset unless limit is -1 */
     GY_QUERY_LIMIT,     /* limit rows behind the first `offset` ones */
     GY_QUERY_SET,       /* union, intersect, except of left and right, by position */
-    GY_QUERY_SINGLE,    /* exactly one row: nulls for none; two are an error */
+    GY_QUERY_SINGLE,    /* exactly one row: nulls for none; two are an error. With two columns
+                           errors of its rows are the second one's text, for gyre_passes */
     GY_QUERY_CHECK,     /* fails on a row whose column `checked` is over 1; drops that column */
     GY_QUERY_KINDS
 } gy_query_kind;

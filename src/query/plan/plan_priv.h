@@ -66,6 +66,10 @@ typedef struct gy_query_resolver {
      * functions are not allowed in WHERE". */
     gy_query_grouping *grouping;
     const char *clause; /* WHERE, GROUP BY, … for errors */
+    /* Rows may not need what is resolved (case, coalesce, and, or): an error of a sub-query is
+     * one of the rows that do. */
+    bool is_conditional;
+    bool is_quantified; /* within what gy_query_quantified made: nothing becomes conditional */
 } gy_query_resolver;
 
 /* ---- tree.c: trees of expressions ---- */

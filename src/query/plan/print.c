@@ -130,7 +130,7 @@ void gy_query_node_print(const gy_query_plan *plan, const gy_query_node *node, g
         print_set(node, text);
         break;
     case GY_QUERY_SINGLE:
-        gy_text_add(text, "single row");
+        gy_text_add(text, "single row%s", node->count > 1 ? " or its error" : "");
         break;
     case GY_QUERY_CHECK:
         gy_text_add(text, "check %s <= 1", name_of(plan, node->checked));

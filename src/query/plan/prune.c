@@ -246,7 +246,7 @@ static gy_status prune_through(const gy_query_planner *planner, gy_query_node *n
     }
     GY_TRY(gy_query_prune(planner, &node->left, below.items, below.count));
     if (node->kind == GY_QUERY_SINGLE) {
-        return gy_query_arrange(planner, node->columns, node->count, &node->left);
+        return gy_query_arrange(planner, node->columns, 1, &node->left);
     }
     for (uint32_t i = 0; i < node->left->count; i++) {
         if (node->kind != GY_QUERY_CHECK || node->left->columns[i] != node->checked) {

@@ -136,18 +136,26 @@ gy_status gy_query_find(const gy_query_planner *planner, const gy_query_scope *s
 
 /* ---- Expressions: names become columns, sub-queries and aggregates too ---- */
 
+/* Those that evaluate all but their first item only for rows that need it. */
+static bool chooses(const gy_sql_node *node)
+{
+    return node->kind == GY_SQL_CASE || node->kind == GY_SQL_COALESCE ||
+           node->kind == GY_SQL_AND || node->kind == GY_SQL_OR;
+}
+
 static gy_status resolve_items(gy_query_resolver *in, const gy_sql_node *node,
                                gy_sql_node **out)
 {
+    const bool was_conditional = in->is_conditional;
     gy_sql_node *made = gy_query_copy(in->planner, node);
-    if (made == NULL) {
-        return GY_NOMEM;
+    gy_status status = made != NULL ? GY_OK : GY_NOMEM;
+    for (uint32_t i = 0; i < node->count && status == GY_OK; i++) {
+        in->is_conditional = was_conditional || (i > 0 && chooses(node) && !in->is_quantified);
+        status = gy_query_resolve(in, node->items[i], &made->items[i]);
     }
-    for (uint32_t i = 0; i < node->count; i++) {
-        GY_TRY(gy_query_resolve(in, node->items[i], &made->items[i]));
-    }
+    in->is_conditional = was_conditional;
     *out = made;
-    return GY_OK;
+    return status;
 }
 
 static gy_status resolve_column(const gy_query_resolver *in, const gy_sql_node *node,

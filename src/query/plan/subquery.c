@@ -100,27 +100,47 @@ static gy_status count_nothing(const gy_query_planner *planner, const gy_query_n
     return GY_OK;
 }
 
-/* any(value), count(*): the first value, and how many there are. */
-static gy_query_node *count_rows(const gy_query_planner *planner, gy_query_node *node,
-                                 uint32_t place)
+/* any of each column, count(*): the first row's values, and how many rows there are. */
+static gy_status count_rows(const gy_query_planner *planner, uint32_t place,
+                            gy_query_node **node)
 {
+    const uint32_t count = (*node)->count;
     const gy_expr_type integer = {.kind = GY_FIELD_INT64, .is_nullable = true};
-    gy_query_node *made = gy_query_node_new(planner, GY_QUERY_AGGREGATE, node, NULL, 2);
-    gy_query_aggregate *aggregates = gy_query_alloc(planner, 2, sizeof(*aggregates));
+    gy_query_node *made =
+        gy_query_node_new(planner, GY_QUERY_AGGREGATE, *node, NULL, count + 1);
+    gy_query_aggregate *aggregates = gy_query_alloc(planner, count + 1, sizeof(*aggregates));
     if (made == NULL || aggregates == NULL) {
-        return NULL;
+        return GY_NOMEM;
     }
-    const gy_query_column of = planner->plan->columns[node->columns[0]];
-    if (gy_query_column_add(planner, of.name, &of.type, &made->columns[0]) != GY_OK ||
-        gy_query_column_add(planner, "count(*)", &integer, &made->columns[1]) != GY_OK) {
-        return NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const gy_query_column of = planner->plan->columns[(*node)->columns[i]];
+        GY_TRY(gy_query_column_add(planner, of.name, &of.type, &made->columns[i]));
+        aggregates[i] = (gy_query_aggregate){
+            .function = "any", .input = (*node)->columns[i], .place = place};
     }
-    aggregates[0] =
-        (gy_query_aggregate){.function = "any", .input = node->columns[0], .place = place};
-    aggregates[1] =
+    GY_TRY(gy_query_column_add(planner, "count(*)", &integer, &made->columns[count]));
+    aggregates[count] =
         (gy_query_aggregate){.function = "count(*)", .input = GY_QUERY_NONE, .place = place};
     made->aggregates = aggregates;
-    return made;
+    *node = made;
+    return GY_OK;
+}
+
+/* case when gyre_passes(column) then value end: whoever evaluates it meets the error that the
+ * column tells of. NULL: GY_NOMEM */
+static gy_sql_node *guard(const gy_query_planner *planner, const char *function,
+                          uint32_t column, gy_sql_node *value)
+{
+    gy_sql_node *items[2] = {
+        gy_query_make_column(planner, column, value != NULL ? value->place : 0), value};
+    gy_sql_node *call = gy_query_make(planner, GY_SQL_CALL, 0, items, 1);
+    if (call == NULL) {
+        return NULL;
+    }
+    call->place = items[0]->place;
+    call->text = function;
+    items[0] = call;
+    return gy_query_make(planner, GY_SQL_CASE, call->place, items, 2);
 }
 
 /* The join fails where a row found more than one. */
@@ -148,6 +168,31 @@ static bool is_order_alone(const gy_query_node *node)
     return node->kind == GY_QUERY_SORT && node->limit < 0 && node->offset == 0;
 }
 
+/* A row of those that the value is computed of, and how many there are: it is computed behind
+ * the join, for rows that need it. */
+static gy_status compute_later(const gy_query_planner *planner, uint32_t place,
+                               gy_query_node **inner, gy_sql_node **value)
+{
+    gy_query_numbers used = {.items = NULL}, own = {.items = NULL};
+    gy_query_list now = {.items = NULL};
+    GY_TRY(gy_query_uses(planner, *value, &used));
+    for (uint32_t i = 0; i < used.count; i++) {
+        if (gy_query_has((*inner)->columns, (*inner)->count, used.items[i])) {
+            GY_TRY(gy_query_numbers_join(planner, &own, &used.items[i], 1));
+        }
+    }
+    GY_TRY(gy_query_keep(planner, own.items, own.count, inner));
+    GY_TRY(count_rows(planner, place, inner));
+    for (uint32_t i = 0; i < own.count; i++) {
+        gy_sql_node *column = gy_query_make_column(planner, (*inner)->columns[i], place);
+        if (column == NULL) {
+            return GY_NOMEM;
+        }
+        GY_TRY(gy_query_list_add(planner, &now, column));
+    }
+    return gy_query_replace(planner, own.items, now.items, own.count, value);
+}
+
 static gy_status correlated(const gy_query_resolver *in, const gy_sql_node *node,
                             gy_query_node *inner, gy_sql_node **out)
 {
@@ -173,14 +218,15 @@ static gy_status correlated(const gy_query_resolver *in, const gy_sql_node *node
         *out = value;
         return GY_OK;
     }
-    if (!is_one) {
+    if (!is_one && in->is_conditional) {
+        GY_TRY(compute_later(planner, node->place, &inner, &value));
+        count = inner->columns[inner->count - 1];
+        value = guard(planner, "gyre_single", count, value);
+    } else if (!is_one) {
         uint32_t column = GY_QUERY_NONE;
         GY_TRY(gy_query_compute(planner, NULL, value, &inner, &column));
         GY_TRY(gy_query_keep(planner, &column, 1, &inner));
-        inner = count_rows(planner, inner, node->place);
-        if (inner == NULL) {
-            return GY_NOMEM;
-        }
+        GY_TRY(count_rows(planner, node->place, &inner));
         count = inner->columns[1];
         value = gy_query_make_column(planner, inner->columns[0], node->place);
     }
@@ -196,7 +242,7 @@ static gy_status correlated(const gy_query_resolver *in, const gy_sql_node *node
         GY_TRY(count_nothing(planner, aggregate, &value));
     }
     GY_TRY(gy_query_join_nodes(planner, GY_QUERY_LEFT, &pulled.conditions, inner, in->input));
-    if (count != GY_QUERY_NONE) {
+    if (count != GY_QUERY_NONE && !in->is_conditional) {
         GY_TRY(check_rows(planner, count, node->place, in->input));
     }
     *out = value;
@@ -212,15 +258,22 @@ static gy_status scalar(const gy_query_resolver *in, const gy_sql_node *node, gy
         GY_TRY(correlated(in, node, answer.node, out));
         return in->grouping != NULL ? gy_query_regroup(in, out) : GY_OK;
     }
-    gy_query_node *single =
-        gy_query_node_new(in->planner, GY_QUERY_SINGLE, answer.node, NULL, 1);
+    const gy_expr_type text = {.kind = GY_FIELD_TEXT, .is_nullable = true};
+    gy_query_node *single = gy_query_node_new(in->planner, GY_QUERY_SINGLE, answer.node, NULL,
+                                              in->is_conditional ? 2 : 1);
     if (single == NULL) {
         return GY_NOMEM;
     }
     single->columns[0] = answer.node->columns[0];
     single->place = node->place;
+    if (in->is_conditional) {
+        GY_TRY(gy_query_column_add(in->planner, "error", &text, &single->columns[1]));
+    }
     GY_TRY(gy_query_join_nodes(in->planner, GY_QUERY_INNER, NULL, single, in->input));
     *out = gy_query_make_column(in->planner, single->columns[0], node->place);
+    if (in->is_conditional) {
+        *out = guard(in->planner, "gyre_passes", single->columns[1], *out);
+    }
     return *out != NULL ? GY_OK : GY_NOMEM;
 }
 
@@ -258,7 +311,11 @@ gy_status gy_query_sub_query(gy_query_resolver *in, const gy_sql_node *node, gy_
         GY_TRY(take_aggregate(in, &node));
     }
     const gy_sql_node *value = gy_query_quantified(in->planner, node);
-    return value != NULL ? gy_query_resolve(in, value, out) : GY_NOMEM;
+    const bool was_quantified = in->is_quantified;
+    in->is_quantified = true;
+    const gy_status status = value != NULL ? gy_query_resolve(in, value, out) : GY_NOMEM;
+    in->is_quantified = was_quantified;
+    return status;
 }
 
 /* ---- As a condition ---- */

@@ -315,8 +315,6 @@ static gy_status open_one(gy_query_run *run, const gy_query_node *node, gy_query
         return sort(run, node, stream);
     case GY_QUERY_LIMIT:
         return limit(node, stream);
-    case GY_QUERY_SINGLE:
-        return gy_query_single_stream(run, node, stream);
     case GY_QUERY_CHECK:
         return gy_query_check_stream(run, node, stream);
     default:
@@ -338,10 +336,13 @@ static gy_status open_kind(gy_query_run *run, const gy_query_node *node,
     case GY_QUERY_JOIN:
     case GY_QUERY_SET:
         return open_two(run, node, stream);
+    case GY_QUERY_SINGLE: {
+        const gy_status opened = open_node(run, node->left, stream);
+        return gy_query_single_stream(run, node, opened, stream);
+    }
     case GY_QUERY_AGGREGATE:
     case GY_QUERY_SORT:
     case GY_QUERY_LIMIT:
-    case GY_QUERY_SINGLE:
     case GY_QUERY_CHECK:
     case GY_QUERY_KINDS:
     default:

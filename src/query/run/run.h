@@ -130,8 +130,9 @@ GY_MUST_CHECK gy_status gy_query_values_stream(gy_query_run *run, const gy_query
                                                gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_steps_stream(gy_query_run *run, const gy_query_step *steps,
                                               int count, gy_query_stream *stream);
+/** `opened`: how opening its input ended. */
 GY_MUST_CHECK gy_status gy_query_single_stream(gy_query_run *run, const gy_query_node *node,
-                                               gy_query_stream *stream);
+                                               gy_status opened, gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_check_stream(gy_query_run *run, const gy_query_node *node,
                                               gy_query_stream *stream);
 /** Count rows and time. */

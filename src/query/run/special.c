@@ -14,6 +14,7 @@ typedef struct through {
     int step_count;
     gy_schema *schema;
     bool is_done;
+    gy_error error; /* of opening the input of a sub-query whose errors are told */
     int column;
     int *columns;
 } through;
@@ -169,12 +170,16 @@ gy_status gy_query_values_stream(gy_query_run *run, const gy_query_node *node,
 
 /* ---- A single row ---- */
 
-static gy_status null_row(const through *in, gy_frame **frame)
+/* A row of nulls; of the last column a text, where there is one. */
+static gy_status null_row(gy_schema *schema, const gy_text *last, gy_frame **frame)
 {
     gy_frame_builder *builder = NULL;
-    GY_TRY(gy_frame_builder_new(in->schema, &builder));
-    for (int i = 0; i < gy_schema_count(in->schema); i++) {
+    GY_TRY(gy_frame_builder_new(schema, &builder));
+    for (int i = 0; i < gy_schema_count(schema) - (last != NULL ? 1 : 0); i++) {
         gy_frame_add_null(builder);
+    }
+    if (last != NULL) {
+        gy_frame_add_text(builder, last->data, last->size_bytes);
     }
     gy_frame_row_end(builder);
     const gy_status status = gy_frame_finish(builder, frame);
@@ -184,18 +189,17 @@ static gy_status null_row(const through *in, gy_frame **frame)
 
 static gy_status two_rows(const through *in)
 {
+    if (in->node->kind == GY_QUERY_SINGLE && in->node->count > 1) { /* perhaps nobody asks */
+        return gy_fail(GY_ARG, "more than one row returned by a sub-query that is a value");
+    }
     return gy_sql_refuse(in->run->plan->source, in->node->place, GY_ARG,
                          "more than one row returned by a sub-query that is a value");
 }
 
-static gy_status next_single(void *arg, gy_frame **frame)
+/* The only row; NULL: none. */
+static gy_status find_single(const through *in, gy_frame **row)
 {
-    through *in = arg;
     gy_frame *found = NULL;
-    if (in->is_done) {
-        return GY_DONE;
-    }
-    in->is_done = true;
     for (;;) {
         gy_frame *one = NULL;
         const gy_status status = in->input.source.next(in->input.source.arg, &one);
@@ -214,14 +218,89 @@ static gy_status next_single(void *arg, gy_frame **frame)
             gy_frame_drop(one);
         }
     }
-    *frame = found;
-    return found != NULL ? GY_OK : null_row(in, frame);
+    *row = found;
+    return GY_OK;
 }
 
-gy_status gy_query_single_stream(gy_query_run *run, const gy_query_node *node,
+static gy_status next_single(void *arg, gy_frame **frame)
+{
+    through *in = arg;
+    if (in->is_done) {
+        return GY_DONE;
+    }
+    in->is_done = true;
+    GY_TRY(find_single(in, frame));
+    return *frame != NULL ? GY_OK : null_row(in->schema, NULL, frame);
+}
+
+/* Errors of values, not of files, memory or types that were guessed. */
+static bool is_of_values(const gy_query_run *run, gy_status status)
+{
+    return run->wrong == NULL && (status == GY_NUMERIC || status == GY_FORMAT ||
+                                  status == GY_LIMIT || status == GY_ARG);
+}
+
+/* The row with a column behind it that says what failed. */
+static gy_status tell_failure(const through *in, gy_status failed, gy_frame *row,
+                              gy_frame **frame)
+{
+    gy_text text = {.data = NULL};
+    if (failed != GY_OK) {
+        gy_text_add(&text, "%d%s%s", (int)failed, " ", gy_error_text());
+        const gy_status status =
+            text.status == GY_OK ? null_row(in->schema, &text, frame) : text.status;
+        gy_text_free(&text);
+        return status;
+    }
+    gy_frame *nulls = NULL;
+    GY_TRY(null_row(in->schema, NULL, &nulls));
+    const gy_frame *const frames[2] = {row != NULL ? row : nulls, nulls};
+    const int columns[2] = {0, 1};
+    const gy_status status = gy_frame_compose(in->schema, frames, columns, 1, frame);
+    gy_frame_drop(nulls);
+    return status;
+}
+
+static gy_status next_told(void *arg, gy_frame **frame)
+{
+    through *in = arg;
+    gy_frame *row = NULL;
+    if (in->is_done) {
+        return GY_DONE;
+    }
+    in->is_done = true;
+    gy_status status = in->error.status;
+    status = status < 0 ? gy_error_raise(&in->error) : find_single(in, &row);
+    if (status == GY_OK || is_of_values(in->run, status)) {
+        status = tell_failure(in, status, row, frame);
+    }
+    gy_frame_drop(row);
+    return status;
+}
+
+gy_status gy_query_single_stream(gy_query_run *run, const gy_query_node *node, gy_status opened,
                                  gy_query_stream *stream)
 {
-    return put_behind(run, node, NULL, next_single, stream);
+    gy_schema *schema = NULL;
+    if (node->count == 1 && opened == GY_OK) {
+        return put_behind(run, node, NULL, next_single, stream);
+    }
+    if (node->count == 1 || (opened != GY_OK && !is_of_values(run, opened))) {
+        return opened;
+    }
+    gy_error error = {.status = GY_OK};
+    (void)gy_error_keep(&error, opened);
+    if (opened != GY_OK) {
+        *stream = (gy_query_stream){.schema = NULL};
+    }
+    const gy_status status = gy_query_schema_of(run->plan, node->columns, node->count, &schema);
+    if (status != GY_OK) {
+        gy_query_stream_close(stream);
+        return status;
+    }
+    GY_TRY(put_behind(run, node, schema, next_told, stream));
+    ((through *)stream->source.arg)->error = error;
+    return GY_OK;
 }
 
 /* ---- At most one ---- */
