@@ -66,9 +66,35 @@ size_t gy_interval_write(gy_interval interval, char *out, size_t size_bytes)
 typedef struct reader {
     const char *at, *end;
     double months, days, micros; /* so far */
-    int seen;                    /* units, as bits of a list */
+    int seen;                    /* SEEN_…: each unit stands there once */
     bool has_any;
 } reader;
+
+/* Units that were seen. */
+enum {
+    SEEN_MONTH = 1 << 0,
+    SEEN_YEAR = 1 << 1,
+    SEEN_DECADE = 1 << 2,
+    SEEN_CENTURY = 1 << 3,
+    SEEN_MILLENNIUM = 1 << 4,
+    SEEN_DAY = 1 << 5,
+    SEEN_WEEK = 1 << 6,
+    SEEN_HOUR = 1 << 7,
+    SEEN_MINUTE = 1 << 8,
+    SEEN_SECOND = 1 << 9,
+    SEEN_MILLI = 1 << 10,
+    SEEN_MICRO = 1 << 11,
+    SEEN_PARTS = SEEN_SECOND | SEEN_MILLI | SEEN_MICRO, /* seconds with a fraction */
+    SEEN_CLOCK = SEEN_HOUR | SEEN_MINUTE | SEEN_PARTS
+};
+
+/* False: one of them was seen before. */
+static bool see(reader *in, int units)
+{
+    const bool is_new = (in->seen & units) == 0;
+    in->seen |= units;
+    return is_new;
+}
 
 static void skip(reader *in)
 {
@@ -130,6 +156,37 @@ typedef struct unit {
     double days, micros;
 } unit;
 
+/* Which one it is of those that stand once. */
+static int seen_of(const unit *of, double value)
+{
+    if (of->months > 0) {
+        return of->months == 1      ? SEEN_MONTH
+               : of->months == 12   ? SEEN_YEAR
+               : of->months == 120  ? SEEN_DECADE
+               : of->months == 1200 ? SEEN_CENTURY
+                                    : SEEN_MILLENNIUM;
+    }
+    if (of->days > 0) {
+        return of->days == 1 ? SEEN_DAY : SEEN_WEEK;
+    }
+    if (of->micros == 1e6) {
+        return value == trunc(value) ? SEEN_SECOND : SEEN_PARTS;
+    }
+    return of->micros == 3600e6 ? SEEN_HOUR
+           : of->micros == 60e6 ? SEEN_MINUTE
+           : of->micros == 1e3  ? SEEN_MILLI
+                                : SEEN_MICRO;
+}
+
+static bool add_unit(reader *in, double value, const unit *of)
+{
+    if (!see(in, seen_of(of, value))) {
+        return false;
+    }
+    add_part(in, value, of->months, of->days, of->micros);
+    return true;
+}
+
 static const unit units[] = {
     {"year", 12, 0, 0},
     {"years", 12, 0, 0},
@@ -190,6 +247,16 @@ static const unit *take_unit(reader *in)
     return NULL;
 }
 
+static const unit *unit_named(const char *name)
+{
+    for (size_t i = 0; i < GY_COUNT(units); i++) {
+        if (strcmp(units[i].name, name) == 0) {
+            return &units[i];
+        }
+    }
+    gy_panic("no unit %s", name);
+}
+
 /* The unit of a number that has none: the last of the fields, else seconds. */
 static const unit *unit_of(int fields)
 {
@@ -205,27 +272,23 @@ static const unit *unit_of(int fields)
             break;
         }
     }
-    for (size_t i = 0; i < GY_COUNT(units); i++) {
-        if (strcmp(units[i].name, name) == 0) {
-            return &units[i];
-        }
-    }
-    return NULL;
+    return unit_named(name);
 }
 
-/* Behind "HH:": MM[:SS[.ffffff]]. */
-static bool take_clock(reader *in, double sign, double hours)
+/* Behind "HH:": MM[:SS[.ffffff]]. Of minutes to seconds two numbers are these. */
+static bool take_clock(reader *in, double sign, double hours, int fields)
 {
     double minutes = 0, seconds = 0;
     bool is_whole = false;
     if (!take_number(in, &minutes, &is_whole) || minutes >= 60) {
         return false;
     }
-    if (!is_whole) { /* "12:30.5" is minutes and seconds */
+    const bool has_more = is_whole && in->at < in->end && *in->at == ':';
+    if (!is_whole || (!has_more && fields == (MINUTE | SECOND))) { /* "12:30.5", too */
         seconds = minutes;
         minutes = hours;
         hours = 0;
-    } else if (in->at < in->end && *in->at == ':') {
+    } else if (has_more) {
         in->at++;
         if (!take_number(in, &seconds, &is_whole) || seconds >= 60) {
             return false;
@@ -234,7 +297,19 @@ static bool take_clock(reader *in, double sign, double hours)
     add_part(in, sign * hours, 0, 0, (double)MICROS_AN_HOUR);
     add_part(in, sign * minutes, 0, 0, (double)MICROS_A_MINUTE);
     add_part(in, sign * seconds, 0, 0, (double)MICROS_A_SECOND);
-    return true;
+    return see(in, SEEN_CLOCK);
+}
+
+/* Whether a time of day follows: "4:05". */
+static bool is_clock_next(const reader *in)
+{
+    const char *at = in->at;
+    at += at < in->end && (*at == '-' || *at == '+');
+    const char *digits = at;
+    while (at < in->end && *at >= '0' && *at <= '9') {
+        at++;
+    }
+    return at > digits && at < in->end && *at == ':';
 }
 
 /* A part: "-3 days", "04:05", "1-2" (years and months), "7". */
@@ -249,7 +324,7 @@ static bool take_part(reader *in, int fields)
     }
     if (in->at < in->end && *in->at == ':') {
         in->at++;
-        return take_clock(in, sign, value);
+        return take_clock(in, sign, value, fields);
     }
     if (in->at < in->end && *in->at == '-' && is_whole) {
         in->at++;
@@ -258,17 +333,75 @@ static bool take_part(reader *in, int fields)
         }
         add_part(in, sign * value, 12, 0, 0);
         add_part(in, sign * more, 1, 0, 0);
-        return true;
+        return see(in, SEEN_MONTH);
     }
     skip(in);
     const unit *found = take_unit(in);
-    if (found == NULL) {
+    if (found == NULL && is_clock_next(in)) { /* "3 4:05" */
+        found = unit_named("day");
+    } else if (found == NULL) {
         if (in->at < in->end) {
             return false;
         }
         found = unit_of(fields);
     }
-    add_part(in, sign * value, found->months, found->days, found->micros);
+    return add_unit(in, sign * value, found);
+}
+
+/* ---- ISO 8601 ---- */
+
+/* Behind "PYYYY-": MM-DD. */
+static bool take_iso_date(reader *in, double years)
+{
+    double months = 0, days = 0;
+    bool is_whole = false;
+    in->at++;
+    if (!take_number(in, &months, &is_whole) || !is_whole || in->at == in->end ||
+        *in->at != '-') {
+        return false;
+    }
+    in->at++;
+    if (!take_number(in, &days, &is_whole) || !is_whole) {
+        return false;
+    }
+    return add_unit(in, years, unit_named("year")) &&
+           add_unit(in, months, unit_named("month")) && add_unit(in, days, unit_named("day"));
+}
+
+/* Behind "P": "1Y2M3DT4H5M6S" or "0001-02-03T04:05:06", to the end. */
+static bool take_iso(reader *in)
+{
+    static const char letters[2][5] = {"YMWD", "HMS"};
+    static const char *const names[2][4] = {{"year", "month", "week", "day"},
+                                            {"hour", "minute", "second", NULL}};
+    int part = 0; /* 1: behind the T */
+    while (in->at < in->end) {
+        double value = 0;
+        bool is_whole = false;
+        if (*in->at == 'T' && part == 0) {
+            part = 1;
+            in->at++;
+        }
+        const double sign = in->at < in->end && *in->at == '-' ? -1 : 1;
+        in->at += in->at < in->end && (*in->at == '-' || *in->at == '+');
+        if (!take_number(in, &value, &is_whole) || in->at == in->end) {
+            return false;
+        }
+        const char *letter = strchr(letters[part], *in->at);
+        bool is_done = false;
+        if (letter != NULL && *letter != '\0') {
+            in->at++;
+            is_done =
+                add_unit(in, sign * value, unit_named(names[part][letter - letters[part]]));
+        } else if (*in->at == (part == 0 ? '-' : ':') && is_whole) {
+            in->at += part;
+            is_done =
+                part == 0 ? take_iso_date(in, sign * value) : take_clock(in, sign, value, 0);
+        }
+        if (!is_done) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -296,7 +429,14 @@ bool gy_interval_read(gy_text_view text, int fields, gy_interval *out)
     reader in = {.at = text.data, .end = text.data + text.size_bytes};
     const int named = fields == 0x7FFF ? 0 : fields;
     bool is_ago = false;
-    for (skip(&in); in.at < in.end; skip(&in)) {
+    skip(&in);
+    if (in.at < in.end && *in.at == 'P') {
+        in.at++;
+        if (!take_iso(&in)) {
+            return false;
+        }
+    }
+    for (; in.at < in.end; skip(&in)) {
         if (in.has_any && in.end - in.at >= 3 && strncasecmp(in.at, "ago", 3) == 0) {
             is_ago = true;
             in.at += 3;

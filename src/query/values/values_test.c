@@ -156,7 +156,18 @@ GY_TEST(intervals_that_are_none)
                                         "1 day ago 2",
                                         "999999999999 years",
                                         "1e5",
-                                        "-"};
+                                        "-",
+                                        "1 day 2 days", /* a unit stands there once */
+                                        "1 hour 2:00",
+                                        "0.5 second 1 us",
+                                        "1-2 3 mons",
+                                        "P",
+                                        "PT",
+                                        "P1",
+                                        "P1H",
+                                        "P1D2D",
+                                        "P0001-02",
+                                        "1P1D"};
     gy_interval made;
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         if (gy_interval_read(view(wrong[i]), 0, &made)) {
