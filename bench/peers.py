@@ -245,8 +245,9 @@ def cpu(peer):
 class Report:
     """What was measured and how it stands against the bars."""
 
-    def __init__(self, results):
+    def __init__(self, results, table="jobs.csv"):
         self.results = results  # folder for tables; None: none
+        self.table = table  # of the rows
         self.rows = []
 
     def peers(self, name, peers, than):
@@ -290,7 +291,7 @@ class Report:
         print()
         for row in self.rows:
             self.show(row)
-        self.write("jobs.csv", ["row", "value", "unit", "floor", "bar", "verdict"], self.rows)
+        self.write(self.table, ["row", "value", "unit", "floor", "bar", "verdict"], self.rows)
         return not any(row[-1] == "missed" for row in self.rows)
 
 

@@ -34,7 +34,8 @@ typedef struct gy_query_options {
                            it, of a text with "query" */
     const char *tables; /* a folder whose file NAME.csv is table NAME; NULL: none */
     int workers;        /* threads that compute; 0: all cores */
-    uint64_t memory_bytes; /* of rows that operators keep before they spill; 0: no bound */
+    uint64_t memory_bytes; /* of rows that operators and the answer keep, else in files; 0: no
+                              bound */
     const char *scratch;   /* where they spill; NULL: TMPDIR, or /tmp */
     bool is_planning;      /* plan and run nothing: answers have no rows */
 } gy_query_options;

@@ -313,6 +313,18 @@ GY_MUST_CHECK gy_status gy_rows_concat(gy_schema *schema, gy_frame *const *frame
 GY_MUST_CHECK gy_status gy_rows_source(gy_frame *const *frames, size_t count,
                                        gy_frame_source *out);
 
+/** Frames in a file without a name, given again in the order in which they came. */
+typedef struct gy_rows_file gy_rows_file;
+
+/** A file in the folder of the limits. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_file_new(gy_schema *schema, const gy_rows_limits *limits,
+                                         gy_rows_file **file);
+void gy_rows_file_free(gy_rows_file *file);
+/** Write a frame of the schema behind the others. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_file_add(gy_rows_file *file, const gy_frame *frame);
+/** What was written, as a source that takes the file. */
+gy_frame_source gy_rows_file_source(gy_rows_file *file);
+
 /* ---- frames as bytes ---- */
 
 /** Bytes that grow. Zero at first. */

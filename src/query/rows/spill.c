@@ -192,3 +192,66 @@ gy_status gy_rows_run_source(gy_rows_spill *spill, gy_schema *schema, const gy_r
     *out = (gy_frame_source){.next = run_next, .close = gy_free, .arg = source};
     return GY_OK;
 }
+
+/* ---- a file with one run ---- */
+
+struct gy_rows_file {
+    gy_schema *schema;
+    gy_rows_spill *spill;
+    gy_rows_run run;
+    size_t at;
+};
+
+gy_status gy_rows_file_new(gy_schema *schema, const gy_rows_limits *limits, gy_rows_file **file)
+{
+    gy_rows_limits own = *limits;
+    gy_rows_file *made = gy_alloc_zero("query.file", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    own.env = own.env == NULL ? gy_env_real() : own.env;
+    made->schema = gy_schema_hold(schema);
+    const gy_status status = gy_rows_spill_new(&own, &made->spill);
+    if (status < 0) {
+        gy_rows_file_free(made);
+        return status;
+    }
+    *file = made;
+    return GY_OK;
+}
+
+void gy_rows_file_free(gy_rows_file *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    gy_rows_run_free(&file->run);
+    gy_rows_spill_free(file->spill);
+    gy_schema_drop(file->schema);
+    gy_free(file);
+}
+
+gy_status gy_rows_file_add(gy_rows_file *file, const gy_frame *frame)
+{
+    GY_ASSERT(file->at == 0);
+    return gy_rows_spill_add(file->spill, &file->run, frame);
+}
+
+static gy_status file_next(void *arg, gy_frame **frame)
+{
+    gy_rows_file *file = arg;
+    if (file->at == file->run.count) {
+        return GY_DONE;
+    }
+    return gy_rows_spill_get(file->spill, file->schema, &file->run, file->at++, frame);
+}
+
+static void file_close(void *arg)
+{
+    gy_rows_file_free(arg);
+}
+
+gy_frame_source gy_rows_file_source(gy_rows_file *file)
+{
+    return (gy_frame_source){.next = file_next, .close = file_close, .arg = file};
+}

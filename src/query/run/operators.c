@@ -21,13 +21,19 @@ static int count_keeping(const gy_query_node *node)
                               count_keeping(node->right);
 }
 
+gy_rows_limits gy_query_run_share(const gy_query_run *run)
+{
+    GY_ASSERT(run->keeping > 0);
+    return (gy_rows_limits){.memory_bytes = run->memory_bytes / (uint64_t)run->keeping,
+                            .spill_folder = run->scratch,
+                            .engine = run->engine};
+}
+
 static gy_rows_limits limits_of(const gy_query_run *run, const gy_query_node *node)
 {
-    return (gy_rows_limits){.memory_bytes = run->memory_bytes /
-                                            (uint64_t)(run->keeping > 0 ? run->keeping : 1),
-                            .spill_folder = run->scratch,
-                            .engine = run->engine,
-                            .counts = &run->meters[node->number].counts};
+    gy_rows_limits share = gy_query_run_share(run);
+    share.counts = &run->meters[node->number].counts;
+    return share;
 }
 
 /* Indices of columns in the rows of an operator. NULL: GY_NOMEM */
@@ -363,7 +369,7 @@ static gy_status open_node(gy_query_run *run, const gy_query_node *node,
 
 gy_status gy_query_run_init(gy_query_run *run)
 {
-    run->keeping = count_keeping(run->plan->root);
+    run->keeping = 1 + count_keeping(run->plan->root); /* and the answer */
     run->meters = gy_alloc_zero("query.meters", run->plan->node_count, sizeof(*run->meters));
     return run->meters != NULL ? GY_OK : GY_NOMEM;
 }

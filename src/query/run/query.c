@@ -220,10 +220,12 @@ static gy_status drop_view(gy_query *query, const gy_sql_statement *statement)
 
 /* ---- Answers ---- */
 
-/* Frames of an answer, held. */
+/* Frames of an answer, held; behind them those that memory does not hold. */
 typedef struct held {
     gy_frame **frames;
     size_t count, capacity;
+    uint64_t bytes;
+    gy_rows_file *rest; /* NULL: none */
 } held;
 
 static void drop_held(held *of)
@@ -232,10 +234,31 @@ static void drop_held(held *of)
         gy_frame_drop(of->frames[i]);
     }
     gy_free(of->frames);
+    gy_rows_file_free(of->rest);
     *of = (held){.frames = NULL};
 }
 
-static gy_status take_all(const gy_query_stream *stream, held *to)
+/* Takes the frame. */
+static gy_status hold_frame(const gy_query_run *run, gy_schema *schema, gy_frame *one, held *to)
+{
+    const gy_rows_limits limits = gy_query_run_share(run);
+    gy_status status = GY_OK;
+    to->bytes += gy_rows_bytes(one);
+    if (limits.memory_bytes == 0 || to->bytes <= limits.memory_bytes) {
+        status = GY_GROW("query.answer", to->frames, to->capacity, to->count + 1);
+        if (status == GY_OK) {
+            to->frames[to->count++] = one;
+            return GY_OK;
+        }
+    } else if (to->rest == NULL) {
+        status = gy_rows_file_new(schema, &limits, &to->rest);
+    }
+    status = status == GY_OK ? gy_rows_file_add(to->rest, one) : status;
+    gy_frame_drop(one);
+    return status;
+}
+
+static gy_status take_all(const gy_query_run *run, const gy_query_stream *stream, held *to)
 {
     for (;;) {
         gy_frame *one = NULL;
@@ -243,13 +266,26 @@ static gy_status take_all(const gy_query_stream *stream, held *to)
         if (status != GY_OK) {
             return status == GY_DONE ? GY_OK : status;
         }
-        status = GY_GROW("query.answer", to->frames, to->capacity, to->count + 1);
-        if (status != GY_OK) {
-            gy_frame_drop(one);
-            return status;
-        }
-        to->frames[to->count++] = one;
+        GY_TRY(hold_frame(run, stream->schema, one, to));
     }
+}
+
+/* What is held as a source; nothing is then. */
+static gy_status give_held(held *of, gy_schema *schema, gy_frame_source *rows)
+{
+    gy_frame_source first = {.next = NULL};
+    gy_status status = gy_rows_source(of->frames, of->count, &first);
+    if (status == GY_OK && of->rest != NULL) {
+        const gy_rows_side sides[2] = {{.source = first, .schema = schema},
+                                       {gy_rows_file_source(of->rest), schema}};
+        gy_schema *same = NULL;
+        of->rest = NULL;
+        status = gy_rows_union_all(sides, 2, &first, &same);
+        gy_schema_drop(same);
+    }
+    drop_held(of);
+    *rows = first;
+    return status;
 }
 
 /* Few rows of many files or cuts become one frame: who shows the first one shows enough. */
@@ -287,7 +323,8 @@ static gy_status run_plan(gy_query *query, held *answer)
                                 .scratch = query->scratch};
     GY_TRY(gy_query_run_init(&query->run));
     GY_TRY(gy_query_run_open(&query->run, &stream));
-    const gy_status status = query->options.is_planning ? GY_OK : take_all(&stream, answer);
+    const gy_status status =
+        query->options.is_planning ? GY_OK : take_all(&query->run, &stream, answer);
     gy_query_stream_close(&stream);
     return status;
 }
@@ -379,8 +416,7 @@ gy_status gy_query_next(gy_query *query, gy_schema **schema, gy_frame_source *ro
         return report(query, &in.error);
     }
     if (in.status == GY_OK) {
-        in.status = gy_rows_source(in.rows.frames, in.rows.count, rows);
-        drop_held(&in.rows);
+        in.status = give_held(&in.rows, query->plan.schema, rows);
         if (in.status == GY_OK) {
             *schema = gy_schema_hold(query->plan.schema);
         }

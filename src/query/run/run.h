@@ -56,7 +56,7 @@ typedef struct gy_query_run {
     gy_engine *engine;
     uint64_t memory_bytes; /* 0: no bound */
     const char *scratch;
-    int keeping;            /* operators that keep rows: they share the memory */
+    int keeping; /* operators that keep rows, and the answer: they share the memory */
     gy_query_meter *meters; /* (node_count) */
     gy_schema *mask;        /* of tests of pairs; NULL before the first one */
     gy_query_files *wrong;  /* whose guessed types did not fit, once a source gave GY_TYPE */
@@ -71,6 +71,8 @@ typedef struct gy_query_stream {
 /** Give `run` its meters. */
 GY_MUST_CHECK gy_status gy_query_run_init(gy_query_run *run);
 void gy_query_run_fini(gy_query_run *run);
+/** The bounds of one that keeps rows. */
+gy_rows_limits gy_query_run_share(const gy_query_run *run);
 /** The answer of the plan: columns named as the statement names them. Errors of expressions
  * are in the report of the plan's source. */
 GY_MUST_CHECK gy_status gy_query_run_open(gy_query_run *run, gy_query_stream *answer);
