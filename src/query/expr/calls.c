@@ -118,7 +118,11 @@ static int distance(const char *a, const char *b)
     return row[size];
 }
 
-static const char *const special[] = {"extract", "date_part", "mod", "power", "pow"};
+/* Those that have no line; aggregates, which the plan has taken out, are meant by what is near.
+ */
+static const char *const special[] = {"extract",  "date_part", "mod",  "power", "pow",
+                                      "count",    "sum",       "avg",  "min",   "max",
+                                      "bool_and", "bool_or",   "every"};
 
 static bool has_name(const char *name, const char **nearest)
 {

@@ -2,6 +2,8 @@
  * wrong is refused at its place, with the nearest name. */
 #include "query/plan/plan.h"
 
+#include <malloc.h>
+
 #include "gy_test.h"
 
 /* ---- Tables ---- */
@@ -52,6 +54,14 @@ static int drop_tables(void **state)
 /* ---- Plans ---- */
 
 static gy_sql_report report;
+static size_t held_bytes; /* by the last plan and all else */
+
+/* Bytes of the heap in use; of sanitizers' heaps 0. */
+static size_t held(void)
+{
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
 
 /* The plan's text without guesses, or the first line of what was refused. */
 static gy_status plan_of(const char *sql, char *out, size_t size)
@@ -67,6 +77,7 @@ static gy_status plan_of(const char *sql, char *out, size_t size)
     assert_int_equal(status, GY_OK);
     assert_int_equal(script.count, 1);
     status = gy_query_plan_make(&source, script.statements[0].select, &catalog, NULL, &plan);
+    held_bytes = held();
     if (status == GY_OK) {
         gy_query_plan_print(&plan, &text);
         size_t to = 0;
@@ -148,9 +159,29 @@ static const struct {
     {"select * from (select a from t) as s(x, y)", GY_FORMAT,
      "query:1:23: 2 names for a table of 1 columns"},
     {"select nofunction(a) from t", GY_NOTFOUND, NULL},
+    {"select sun(a) from t", GY_NOTFOUND,
+     "query:1:8: function sun(int64) does not exist: is it sum?"},
     {"select * from t join u using (d)", GY_NOTFOUND, NULL},
     {"select *", GY_FORMAT, "query:1:8: * without a table"},
 };
+
+/* What is long and flat takes memory by its length, not by its square. */
+GY_TEST(long_conditions_take_little_memory)
+{
+    static char plan[8192];
+    for (int is_case = 0; is_case < 2; is_case++) {
+        gy_text sql = {.data = NULL};
+        gy_text_add(&sql, is_case ? "select case" : "select a from t where a > 0");
+        for (int i = 0; i < 6000; i++) {
+            gy_text_add(&sql, is_case ? " when a = %d then %d" : " and a <> %d", i, i);
+        }
+        gy_text_add(&sql, is_case ? " end from t" : "");
+        const size_t before = held();
+        assert_ok(plan_of(gy_text_get(&sql), plan, sizeof(plan)));
+        assert_true(held_bytes < before + (60 << 20));
+        gy_text_free(&sql);
+    }
+}
 
 GY_TEST(what_is_wrong_is_refused_at_its_place)
 {

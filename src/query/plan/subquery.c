@@ -418,25 +418,26 @@ static bool has_sub_query(const gy_sql_node *node)
     return false;
 }
 
-static gy_status where_plain(gy_query_resolver *in, const gy_sql_node *node)
+static gy_status where_plain(gy_query_resolver *in, const gy_sql_node *node,
+                             gy_query_list *conditions)
 {
-    gy_query_list conditions = {.items = NULL};
     gy_sql_node *resolved = NULL;
     GY_TRY(gy_query_resolve(in, node, &resolved));
     if (in->grouping != NULL) {
         GY_TRY(gy_query_regroup(in, &resolved));
     }
     GY_TRY(gy_query_check_condition(in->planner, resolved));
-    GY_TRY(gy_query_split(in->planner, resolved, &conditions));
-    return gy_query_filter(in->planner, &conditions, in->input);
+    return gy_query_split(in->planner, resolved, conditions);
 }
 
-/* Those without sub-queries first: fewer rows are joined. */
-static gy_status where_of(gy_query_resolver *in, const gy_sql_node *node, bool of_sub_queries)
+/* Conditions without sub-queries, or those with some, which stand behind operators of theirs.
+ */
+static gy_status where_of(gy_query_resolver *in, const gy_sql_node *node, bool of_sub_queries,
+                          gy_query_list *conditions)
 {
     if (node->kind == GY_SQL_AND) {
         for (uint32_t i = 0; i < node->count; i++) {
-            GY_TRY(where_of(in, node->items[i], of_sub_queries));
+            GY_TRY(where_of(in, node->items[i], of_sub_queries, conditions));
         }
         return GY_OK;
     }
@@ -447,11 +448,18 @@ static gy_status where_of(gy_query_resolver *in, const gy_sql_node *node, bool o
     if (of_sub_queries) {
         GY_TRY(where_sub_query(in, node, &is_done));
     }
-    return is_done ? GY_OK : where_plain(in, node);
+    if (!is_done) {
+        GY_TRY(where_plain(in, node, conditions));
+    }
+    return GY_OK;
 }
 
 gy_status gy_query_where(gy_query_resolver *in, const gy_sql_node *node)
 {
-    GY_TRY(where_of(in, node, false));
-    return where_of(in, node, true);
+    gy_query_list plain = {.items = NULL}, behind = {.items = NULL};
+    /* those without sub-queries first: fewer rows are joined */
+    GY_TRY(where_of(in, node, false, &plain));
+    GY_TRY(gy_query_filter(in->planner, &plain, in->input));
+    GY_TRY(where_of(in, node, true, &behind));
+    return gy_query_filter(in->planner, &behind, in->input);
 }

@@ -233,22 +233,27 @@ static gy_status null_test(gy_sql_reader *in, const PgQuery__NullTest *test, gy_
 /* case x when v …: each condition becomes x = v. */
 static gy_status case_of(gy_sql_reader *in, const PgQuery__CaseExpr *expr, gy_sql_node **out)
 {
-    GY_TRY(gy_sql_node_new(in, GY_SQL_CASE, expr->location, out));
-    for (size_t i = 0; i < expr->n_args; i++) {
-        const PgQuery__CaseWhen *when = expr->args[i]->case_when;
-        PgQuery__Node *parts[2] = {when->expr, when->result};
-        GY_TRY(gy_sql_items(in, *out, parts, 2));
-        if (expr->arg != NULL) {
-            gy_sql_node *equal = NULL;
-            PgQuery__Node *operand = expr->arg;
-            GY_TRY(compose(in, GY_SQL_OPERATION, when->location, &operand, 1, &equal));
-            GY_TRY(gy_sql_items(in, equal, parts, 1));
-            equal->text = "=";
-            (*out)->items[(*out)->count - 2] = equal;
-        }
+    const size_t count = 2 * expr->n_args;
+    PgQuery__Node **parts = gy_sql_new(in, count + 1, sizeof(*parts));
+    if (parts == NULL) {
+        return GY_NOMEM;
     }
-    PgQuery__Node *otherwise = expr->defresult;
-    return otherwise != NULL ? gy_sql_items(in, *out, &otherwise, 1) : GY_OK;
+    for (size_t i = 0; i < expr->n_args; i++) {
+        parts[2 * i] = expr->args[i]->case_when->expr;
+        parts[2 * i + 1] = expr->args[i]->case_when->result;
+    }
+    parts[count] = expr->defresult;
+    GY_TRY(compose(in, GY_SQL_CASE, expr->location, parts,
+                   count + (expr->defresult != NULL ? 1 : 0), out));
+    for (size_t i = 0; i < expr->n_args && expr->arg != NULL; i++) {
+        gy_sql_node *equal = NULL;
+        PgQuery__Node *operands[2] = {expr->arg, parts[2 * i]};
+        GY_TRY(compose(in, GY_SQL_OPERATION, expr->args[i]->case_when->location, operands, 2,
+                       &equal));
+        equal->text = "=";
+        (*out)->items[2 * i] = equal;
+    }
+    return GY_OK;
 }
 
 /* ---- All of them ---- */
