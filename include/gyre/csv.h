@@ -113,6 +113,18 @@ GY_API uint64_t gy_csv_cut_begin(const gy_csv *csv, int64_t cut);
  */
 GY_API GY_MUST_CHECK gy_status gy_csv_read_cut(gy_csv *csv, int64_t cut, gy_frame **frame);
 
+/**
+ * Write where a row of a cut stands, "FILE:LINE", for messages.
+ *
+ * @param row    from 0, in the frame of gy_csv_read_cut
+ * @param place  (size_bytes) a text with its NUL, cut where it is longer
+ * @return GY_OK; GY_STATE there is no such row, so the file changed; failures of reading
+ * @threads any
+ * @cost reads the cut again, and counts the lines before it
+ */
+GY_API GY_MUST_CHECK gy_status gy_csv_row_place(gy_csv *csv, int64_t cut, int64_t row,
+                                                char *place, size_t size_bytes);
+
 /** The rest of the frames as a sequence, which takes `csv`: closing it closes the file. */
 GY_API gy_frame_source gy_csv_source(gy_csv *csv);
 

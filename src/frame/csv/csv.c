@@ -436,6 +436,53 @@ gy_status gy_csv_read_cut(gy_csv *csv, int64_t cut, gy_frame **frame)
     return status;
 }
 
+/* A row that is looked for. */
+typedef struct seeking {
+    int64_t left; /* rows before it */
+    char *place;
+    size_t size_bytes;
+} seeking;
+
+static size_t pass_rows(void *arg, const gy_csv_block *block, gy_status *status)
+{
+    seeking *of = arg;
+    const size_t passed =
+        (size_t)GY_MIN((uint64_t)of->left, (uint64_t)block->rows); /* the next one is it */
+    of->left -= (int64_t)passed;
+    *status = GY_OK;
+    return passed;
+}
+
+/* The row that was not passed. */
+static gy_status take_place(void *arg, const gy_csv_block *block, size_t row, const char *place)
+{
+    const seeking *of = arg;
+    GY_ASSERT(row < block->rows);
+    (void)gy_print(of->place, of->size_bytes, "%s", place);
+    return GY_CANCELLED; /* the visit ends here */
+}
+
+gy_status gy_csv_row_place(gy_csv *csv, int64_t cut, int64_t row, char *place,
+                           size_t size_bytes)
+{
+    GY_ASSERT(cut >= 0 && cut < csv->cut_count && row >= 0 && size_bytes > 0);
+    gy_csv_window window = {.offset = csv->cuts[cut].begin};
+    seeking of = {.left = row, .place = place, .size_bytes = size_bytes};
+    const gy_csv_visitor visitor = {pass_rows, take_place, &of};
+    const uint64_t limit = GY_MIN((uint64_t)(cut + 1) * csv->cut_bytes, csv->bytes.size_bytes);
+    place[0] = '\0';
+    const gy_status status =
+        csv->rows.columns > 0
+            ? gy_csv_visit(&csv->rows, &window, GY_MAX(limit, window.offset), &visitor)
+            : GY_OK;
+    gy_csv_window_fini(&window);
+    if (place[0] != '\0') {
+        return GY_OK;
+    }
+    return status < 0 ? status
+                      : gy_fail(GY_STATE, "%s: changed while it was read", csv->bytes.name);
+}
+
 /* ---- types of all rows ---- */
 
 typedef struct retyping {

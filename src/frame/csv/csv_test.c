@@ -423,6 +423,36 @@ GY_TEST(a_column_that_begins_without_values_waits_for_its_type)
     gy_text_free(&text);
 }
 
+GY_TEST(rows_of_cuts_are_told_by_file_and_line)
+{
+    gy_text text = {.data = NULL};
+    gy_csv *csv = NULL;
+    int64_t line = 1, lines[300];
+    gy_text_add(&text, "id,note\n");
+    for (int i = 0; i < 300; i++) {
+        lines[i] = ++line;
+        gy_text_add(&text, "%d,%s\n", i, i % 3 == 0 ? "\"two\r\nlines\"" : "x");
+        line += i % 3 == 0;
+    }
+    assert_ok(open_text(text.data, &GY_OPTIONS(gy_csv_options, .cut_bytes = 256), &csv));
+    assert_ok(gy_csv_split(csv, NULL));
+    for (int64_t cut = 0, row = 0; cut < gy_csv_cut_count(csv); cut++) {
+        gy_frame *frame = NULL;
+        char place[64], wanted[64];
+        assert_ok(gy_csv_read_cut(csv, cut, &frame));
+        const int64_t rows = gy_frame_rows(frame);
+        gy_frame_drop(frame);
+        for (int64_t i = 0; i < rows; i++) {
+            assert_ok(gy_csv_row_place(csv, cut, i, place, sizeof(place)));
+            snprintf(wanted, sizeof(wanted), "x.csv:%lld", (long long)lines[row++]);
+            assert_string_equal(place, wanted);
+        }
+        assert_status(gy_csv_row_place(csv, cut, rows, place, sizeof(place)), GY_STATE);
+    }
+    gy_csv_close(csv);
+    gy_text_free(&text);
+}
+
 typedef struct reading {
     gy_csv *csv;
     int64_t *rows; /* (cuts) each written by one task */

@@ -111,7 +111,7 @@ static gy_status open_file(scan *in)
     return status;
 }
 
-static gy_status take_frame(const scan *in, gy_frame **frame)
+static gy_status take_steps(const scan *in, gy_frame **frame)
 {
     if (has_twice(in)) {
         gy_frame *kept = NULL;
@@ -124,13 +124,67 @@ static gy_status take_frame(const scan *in, gy_frame **frame)
     return gy_query_take_steps(in->steps, in->step_count, frame);
 }
 
+/* ---- Where a value is that has no answer ---- */
+
+static gy_status take_some(const scan *in, gy_frame *whole, int64_t begin, int64_t end)
+{
+    gy_frame *some = NULL;
+    GY_TRY(gy_frame_slice(whole, begin, end, &some));
+    const gy_status status = take_steps(in, &some);
+    gy_frame_drop(some);
+    return status;
+}
+
+/* Say of the first row that fails where it stands. `cut` -1: of a file that is read in order.
+ */
+static gy_status place_failure(const scan *in, int64_t cut, gy_frame *whole, gy_status failed)
+{
+    char place[4200];
+    gy_error error = {.status = GY_OK};
+    int64_t begin = 0, end = gy_frame_rows(whole);
+    GY_ASSERT(failed < 0 && end > 0 && in->file > 0);
+    (void)gy_error_keep(&error, failed);
+    if (failed != GY_NUMERIC && failed != GY_FORMAT && failed != GY_LIMIT && failed != GY_ARG) {
+        return failed;
+    }
+    while (end - begin > 1) {
+        const int64_t middle = begin + (end - begin) / 2;
+        if (take_some(in, whole, begin, middle) != GY_OK) {
+            end = middle;
+        } else {
+            begin = middle;
+        }
+    }
+    failed = take_some(in, whole, begin, end);
+    if (failed == GY_OK) { /* all rows together are too many */
+        return gy_error_raise(&error);
+    }
+    (void)gy_error_keep(&error, failed);
+    (void)gy_print(place, sizeof(place), "%s", in->files->paths[in->file - 1]);
+    if (cut >= 0) {
+        GY_TRY(gy_csv_row_place(in->csv, cut, begin, place, sizeof(place)));
+    }
+    return gy_fail(failed, "%s: %s", place, error.text);
+}
+
+static gy_status take_frame(const scan *in, int64_t cut, gy_frame **frame)
+{
+    gy_frame *whole = gy_frame_hold(*frame);
+    gy_status status = take_steps(in, frame);
+    if (status != GY_OK) {
+        status = place_failure(in, cut, whole, status);
+    }
+    gy_frame_drop(whole);
+    return status;
+}
+
 static void read_cuts(void *arg, int64_t begin, int64_t end)
 {
     scan *in = arg;
     for (int64_t i = begin; i < end; i++) {
         slot *to = &in->slots[i];
         gy_status status = gy_csv_read_cut(in->csv, in->cut + i, &to->frame);
-        status = status == GY_OK ? take_frame(in, &to->frame) : status;
+        status = status == GY_OK ? take_frame(in, in->cut + i, &to->frame) : status;
         (void)gy_error_keep(&to->error, status);
     }
 }
@@ -149,7 +203,7 @@ static gy_status fill(scan *in, bool *has_any)
         const gy_status status = gy_csv_next(in->csv, &in->slots[0].frame);
         *has_any = status == GY_OK;
         in->filled = *has_any ? 1 : 0;
-        return status == GY_OK ? take_frame(in, &in->slots[0].frame)
+        return status == GY_OK ? take_frame(in, -1, &in->slots[0].frame)
                                : (status == GY_DONE ? GY_OK : status);
     }
     const int64_t left = in->cut_count - in->cut;
