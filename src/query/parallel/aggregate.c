@@ -58,6 +58,7 @@ typedef struct crowd {
     divided *pieces;     /* (piece_count) of the wave */
     size_t piece_count, piece_capacity;
     bool is_read, has_spilled;
+    bool gives_on; /* to another one of the same operator: what it gives is not counted */
     gy_rows_list given[PARTS_MOST]; /* what parts gave */
     int part, given_end;            /* the part that is given; those before the end gave all */
     size_t given_at;
@@ -373,7 +374,8 @@ static gy_status crowd_next(void *arg, gy_frame **frame)
         add_counts(it);
     }
     if (it->limits.counts != NULL) {
-        it->limits.counts->rows_out += status == GY_OK ? gy_frame_rows(*frame) : 0;
+        it->limits.counts->rows_out +=
+            status == GY_OK && !it->gives_on ? gy_frame_rows(*frame) : 0;
         it->limits.counts->time_ns +=
             gy_now_ns(it->limits.env) - begin_ns - it->waves.source_ns;
     }
@@ -497,21 +499,14 @@ static gy_status init(crowd *it, gy_schema *in_schema, const gy_rows_aggregate_o
 /* Operators that rows.h has alone. */
 static bool is_alone(const gy_rows_aggregate_options *options)
 {
-    bool is_alone = gy_parallel_workers(&options->limits) == 1 ||
-                    options->phase != GY_ROWS_WHOLE || options->is_passing;
-    for (int i = 0; i < options->aggregate_count; i++) {
-        is_alone |= options->aggregates[i].is_distinct;
-    }
-    return is_alone;
+    return gy_parallel_workers(&options->limits) == 1 || options->phase != GY_ROWS_WHOLE ||
+           options->is_passing;
 }
 
-gy_status gy_parallel_aggregate(gy_frame_source in, gy_schema *in_schema,
-                                const gy_rows_aggregate_options *options, gy_frame_source *out,
-                                gy_schema **schema)
+static gy_status of_rows(gy_frame_source in, gy_schema *in_schema,
+                         const gy_rows_aggregate_options *options, gy_frame_source *out,
+                         gy_schema **schema)
 {
-    if (is_alone(options)) {
-        return gy_rows_aggregate(in, in_schema, options, out, schema);
-    }
     crowd *it = gy_alloc_zero("query.aggregate", 1, sizeof(*it));
     if (it == NULL) {
         gy_rows_close(&in);
@@ -526,4 +521,82 @@ gy_status gy_parallel_aggregate(gy_frame_source in, gy_schema *in_schema,
     *out = (gy_frame_source){.next = crowd_next, .close = crowd_close, .arg = it};
     *schema = gy_schema_hold(gy_rows_aggregator_schema(it->parts[0]));
     return GY_OK;
+}
+
+/* ---- distinct values ---- */
+
+/* How many aggregates are of distinct values; -1: not all of them, or not of one column, or of
+ * a kind to which that does not matter. */
+static int count_distinct(const gy_rows_aggregate_options *options)
+{
+    int distinct = 0;
+    bool is_one = true;
+    for (int i = 0; i < options->aggregate_count; i++) {
+        const gy_rows_aggregate_of *of = &options->aggregates[i];
+        distinct += of->is_distinct;
+        is_one &=
+            of->is_distinct && !of->has_filter && of->column == options->aggregates[0].column &&
+            (of->kind == GY_ROWS_COUNT || of->kind == GY_ROWS_SUM || of->kind == GY_ROWS_AVG);
+    }
+    return distinct == 0 || is_one ? distinct : -1;
+}
+
+/* Groups by the keys and the column leave each value once; they are grouped by the keys. Rows
+ * are counted as they go in and come out, and each of the two has half of the memory. */
+static gy_status of_values(gy_frame_source in, gy_schema *in_schema,
+                           const gy_rows_aggregate_options *options, gy_frame_source *out,
+                           gy_schema **schema)
+{
+    const int keys = options->key_count;
+    const size_t count = (size_t)options->aggregate_count;
+    int *of = gy_alloc_zero("query.keys", 2 * (size_t)keys + 1, sizeof(*of));
+    gy_rows_aggregate_of *aggregates = gy_alloc_zero("query.keys", count, sizeof(*aggregates));
+    gy_frame_source values = in;
+    gy_schema *between = NULL;
+    gy_status status = of == NULL || aggregates == NULL ? GY_NOMEM : GY_OK;
+    gy_rows_aggregate_options first = *options, last = *options;
+    first.limits.memory_bytes = last.limits.memory_bytes = options->limits.memory_bytes / 2;
+    if (status == GY_OK) {
+        for (int k = 0; k < keys; k++) {
+            of[k] = options->keys[k];
+            of[keys + 1 + k] = k;
+        }
+        of[keys] = options->aggregates[0].column;
+        for (size_t i = 0; i < count; i++) {
+            aggregates[i] = options->aggregates[i];
+            aggregates[i].column = keys;
+            aggregates[i].is_distinct = false;
+        }
+        first.keys = of;
+        first.key_count = keys + 1;
+        first.aggregate_count = 0;
+        last.keys = of + keys + 1;
+        last.aggregates = aggregates;
+        status = of_rows(in, in_schema, &first, &values, &between);
+    } else {
+        gy_rows_close(&in);
+    }
+    if (status == GY_OK) {
+        ((crowd *)values.arg)->gives_on = true;
+        status = of_rows(values, between, &last, out, schema);
+    }
+    if (status == GY_OK) {
+        ((crowd *)out->arg)->waves.counts = NULL;
+    }
+    gy_schema_drop(between);
+    gy_free(of);
+    gy_free(aggregates);
+    return status;
+}
+
+gy_status gy_parallel_aggregate(gy_frame_source in, gy_schema *in_schema,
+                                const gy_rows_aggregate_options *options, gy_frame_source *out,
+                                gy_schema **schema)
+{
+    const int distinct = count_distinct(options);
+    if (is_alone(options) || distinct < 0) {
+        return gy_rows_aggregate(in, in_schema, options, out, schema);
+    }
+    return distinct == 0 ? of_rows(in, in_schema, options, out, schema)
+                         : of_values(in, in_schema, options, out, schema);
 }

@@ -24,6 +24,13 @@ static const gy_rows_aggregate_of kinds[] = {
     {.kind = GY_ROWS_ANY, .column = I},
 };
 
+/* Of one column: rows are grouped by it first. */
+static const gy_rows_aggregate_of distinct_kinds[] = {
+    {.kind = GY_ROWS_COUNT, .column = I, .is_distinct = true},
+    {.kind = GY_ROWS_SUM, .column = I, .is_distinct = true},
+    {.kind = GY_ROWS_AVG, .column = I, .is_distinct = true},
+};
+
 static gy_engine *engines[2];
 
 static int begin(void **state)
@@ -60,17 +67,15 @@ static gy_status aggregate(gy_random *random, const gy_frame *frame,
 
 /* Without an engine; then with each, in all memory and in little. */
 static void check_groups(gy_random *random, const test_shape *shape, int key_count,
-                         int kind_count)
+                         const gy_rows_aggregate_of *of, int kind_count)
 {
     static const int keys[] = {K, T, M};
     gy_schema *schema = NULL;
     gy_frame *one = NULL;
     assert_ok(gy_schema_parse(COLUMNS, &schema));
     gy_frame *frame = test_frame(random, schema, shape);
-    gy_rows_aggregate_options options = {.keys = keys,
-                                         .key_count = key_count,
-                                         .aggregates = kinds,
-                                         .aggregate_count = kind_count};
+    gy_rows_aggregate_options options = {
+        .keys = keys, .key_count = key_count, .aggregates = of, .aggregate_count = kind_count};
     assert_ok(aggregate(random, frame, &options, &one));
     for (size_t i = 0; i < 3; i++) {
         gy_rows_counts done = {.rows_in = 0};
@@ -98,7 +103,7 @@ GY_TEST(groups_are_those_of_one_worker)
         const test_shape shape = {.rows = (int64_t)gy_random_below(&random, 3000),
                                   .distinct = 1 + (int64_t)gy_random_below(&random, 900),
                                   .null_percent = round % 3 == 0 ? 0 : 20};
-        check_groups(&random, &shape, (int)(round % 4),
+        check_groups(&random, &shape, (int)(round % 4), kinds,
                      (int)GY_COUNT(kinds) - (round % 8 < 4 ? 0 : 1));
     }
 }
@@ -110,7 +115,19 @@ GY_TEST(many_groups_leave_the_small_tables)
     for (long round = 0; round < rounds; round++) {
         const test_shape shape = {
             .rows = round % 2 == 0 ? 50000 : 12000, .distinct = 3000000, .null_percent = 1};
-        check_groups(&random, &shape, 1 + (int)(round % 2), (int)GY_COUNT(kinds) - 1);
+        check_groups(&random, &shape, 1 + (int)(round % 2), kinds, (int)GY_COUNT(kinds) - 1);
+    }
+}
+
+GY_TEST(distinct_values_are_those_of_one_worker)
+{
+    gy_random random = {gy_test_seed(), 7};
+    for (long round = 0; round < gy_test_cases(8); round++) {
+        const test_shape shape = {.rows = (int64_t)gy_random_below(&random, 3000),
+                                  .distinct = 1 + (int64_t)gy_random_below(&random, 90),
+                                  .null_percent = round % 3 == 0 ? 0 : 20};
+        check_groups(&random, &shape, (int)(round % 4), distinct_kinds,
+                     (int)GY_COUNT(distinct_kinds));
     }
 }
 

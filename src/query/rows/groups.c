@@ -259,6 +259,14 @@ gy_status gy_rows_groups_find(gy_rows_groups *groups, const gy_rows_key_layout *
     const size_t words = (size_t)groups->layout->words;
     GY_ASSERT(count <= GY_ROWS_BATCH && (size_t)from->words == words);
     GY_TRY(reserve(groups, count));
+    if (from->column_count == 0 && count > 0) { /* one group */
+        memset(groups->keys, 0, words * sizeof(*groups->keys));
+        GY_TRY(find(groups, 0, groups->keys, &records[0]));
+        for (int64_t i = 1; i < count; i++) {
+            records[i] = records[0];
+        }
+        return GY_OK;
+    }
     gy_rows_hash_range(frame, from->columns, from->column_count, begin, count, groups->hashes);
     gy_rows_keys_write(from, frame, begin, count, groups->keys, words);
     for (int64_t i = 0; i < count; i++) {
