@@ -8,7 +8,12 @@
  */
 #include "query/rows/rows_priv.h"
 
-enum { PARTS_BITS = 4, PARTS = 1 << PARTS_BITS, LEVELS_MOST = 5 };
+enum {
+    PARTS_BITS = 4,
+    PARTS = 1 << PARTS_BITS,
+    LEVELS_MOST = 5,
+    PORTION_BYTES = 64 << 20 /* that are divided at once where memory has no bound */
+};
 
 /* A partition that is still to be joined. */
 typedef struct part {
@@ -26,6 +31,7 @@ typedef struct join_source {
     gy_rows_not_in right;
     bool is_begun;
     gy_rows_list list; /* of the built side */
+    uint64_t *texts;   /* (columns) bytes of text in the list */
     gy_rows_matcher *matcher;
     gy_rows_probing probing; /* NULL: in this thread */
     gy_frame_source probe_timed, probed;
@@ -114,6 +120,11 @@ static gy_status init(join_source *it, gy_schema *left, gy_schema *right,
     GY_TRY(gy_rows_key_layout_init(&plan->probe_layout, plan->probe_schema,
                                    is_left ? options->right_keys : options->left_keys,
                                    options->key_count));
+    it->texts = gy_alloc_zero("query.join", (size_t)gy_schema_count(plan->built_schema) + 1,
+                              sizeof(*it->texts));
+    if (it->texts == NULL) {
+        return GY_NOMEM;
+    }
     GY_TRY(set_columns(it, left, right, options));
     plan->out_schema = gy_schema_hold(it->given_schema);
     return gy_rows_schema_of(left, right, NULL, 0, &plan->pair_schema);
@@ -141,10 +152,42 @@ static bool fits(const join_source *it, uint64_t bytes, int64_t rows)
            gy_rows_matcher_bytes(&it->plan, bytes, rows) <= it->limits.memory_bytes;
 }
 
+static uint64_t text_most(const join_source *it)
+{
+    return it->limits.text_bytes != 0 ? it->limits.text_bytes : (uint64_t)INT32_MAX;
+}
+
+/* The same of rows on disk, whose texts are not counted: all of it is no half of the most. */
+static bool fits_read(const join_source *it, uint64_t bytes, int64_t rows)
+{
+    bool has_texts = false;
+    for (int k = 0; k < gy_schema_count(it->plan.built_schema); k++) { /* one is the tag */
+        has_texts = has_texts || it->texts[k] > 0;
+    }
+    return fits(it, bytes, rows) && (!has_texts || bytes <= text_most(it) / 2);
+}
+
+/* Count the texts of a frame of the built side; false: one column has too many, and there is
+ * a folder to divide them in. */
+static bool see_texts(join_source *it, const gy_frame *frame)
+{
+    bool has_room = true;
+    for (int k = 0; k < gy_schema_count(gy_frame_schema(frame)); k++) {
+        const gy_column column = gy_frame_column(frame, k);
+        if (column.field->kind == GY_FIELD_TEXT && column.rows > 0) {
+            const int32_t *offsets = (const int32_t *)column.values + column.offset;
+            it->texts[k] += (uint64_t)(offsets[column.rows] - offsets[0]);
+            has_room = has_room && it->texts[k] <= text_most(it);
+        }
+    }
+    return has_room || it->limits.spill_folder == NULL;
+}
+
 /* Collect frames of the built side until they end, or do not fit. GY_DONE: they ended. */
 static gy_status collect(join_source *it)
 {
-    while (fits(it, it->list.bytes, it->list.rows)) {
+    bool has_room = true;
+    while (has_room && fits(it, it->list.bytes, it->list.rows)) {
         gy_frame *frame = NULL;
         const gy_status status = next_timed(it, &it->built, &frame);
         if (status != GY_OK) {
@@ -153,6 +196,7 @@ static gy_status collect(join_source *it)
         if (it->is_not_in && !it->plan.builds_left) {
             gy_rows_not_in_see(&it->right, frame, it->plan.built_layout.columns[0]);
         }
+        has_room = see_texts(it, frame);
         GY_TRY(gy_rows_list_add(&it->list, frame));
     }
     return GY_OK;
@@ -230,33 +274,55 @@ static gy_status tag(gy_rows_list *list, gy_schema *schema, int64_t *number, gy_
     return status;
 }
 
+/* The next frame of a side: of the list, which has `*at` fewer, then of its source. */
+static gy_status next_of_side(join_source *it, bool is_built, size_t *at, gy_frame **frame)
+{
+    const gy_rows_match_plan *plan = &it->plan;
+    if (*at < it->list.count) {
+        *frame = it->list.frames[*at];
+        it->list.frames[(*at)++] = NULL;
+        return GY_OK;
+    }
+    const gy_status status = next_timed(it, is_built ? &it->built : &it->probe, frame);
+    if (status == GY_OK && it->is_not_in && is_built != plan->builds_left) {
+        const gy_rows_key_layout *layout = is_built ? &plan->built_layout : &plan->probe_layout;
+        gy_rows_not_in_see(&it->right, *frame, layout->columns[0]);
+    }
+    return status;
+}
+
 /* Write a whole side to partitions: what is in the list, then what its source has. */
 static gy_status divide_side(join_source *it, bool is_built, part *parts)
 {
     const gy_rows_match_plan *plan = &it->plan;
     gy_schema *schema = is_built ? plan->built_schema : plan->probe_schema;
     const gy_rows_key_layout *layout = is_built ? &plan->built_layout : &plan->probe_layout;
+    const uint64_t bound =
+        it->limits.memory_bytes != 0 ? it->limits.memory_bytes / 8 : (uint64_t)PORTION_BYTES;
+    const uint64_t most = GY_MIN(bound, text_most(it) / 4);
     int64_t number = 0;
+    size_t at = 0;
     for (gy_status more = GY_OK; more == GY_OK;) {
-        while (more == GY_OK && it->list.bytes <= it->limits.memory_bytes / 8) {
+        gy_rows_list portion = {.count = 0};
+        gy_status status = GY_OK;
+        while (more == GY_OK && status == GY_OK && portion.bytes <= most) {
             gy_frame *frame = NULL;
-            more = next_timed(it, is_built ? &it->built : &it->probe, &frame);
-            if (more == GY_OK) {
-                if (it->is_not_in && is_built != plan->builds_left) {
-                    gy_rows_not_in_see(&it->right, frame, layout->columns[0]);
-                }
-                GY_TRY(gy_rows_list_add(&it->list, frame));
-            }
+            more = next_of_side(it, is_built, &at, &frame);
+            status = more == GY_OK ? gy_rows_list_add(&portion, frame) : GY_OK;
         }
-        if (more != GY_OK && more != GY_DONE) {
-            return more;
-        }
+        status = status == GY_OK && more != GY_DONE ? more : status;
         gy_frame *tagged = NULL;
-        GY_TRY(tag(&it->list, schema, &number, &tagged));
-        const gy_status status = divide(it, layout, tagged, 0, parts, is_built);
+        if (status == GY_OK) {
+            status = tag(&portion, schema, &number, &tagged);
+        }
+        if (status == GY_OK) {
+            status = divide(it, layout, tagged, 0, parts, is_built);
+        }
         gy_frame_drop(tagged);
+        gy_rows_list_free(&portion);
         GY_TRY(status);
     }
+    gy_rows_list_free(&it->list);
     return GY_OK;
 }
 
@@ -342,7 +408,7 @@ static gy_status join_part(join_source *it, const part *from)
     do {
         gy_rows_list list = {.count = 0};
         while (at < from->built.count && status == GY_OK &&
-               (list.count == 0 || fits(it, list.bytes, list.rows))) {
+               (list.count == 0 || fits_read(it, list.bytes, list.rows))) {
             gy_frame *frame = NULL;
             status =
                 gy_rows_spill_get(it->spill, it->plan.built_schema, &from->built, at++, &frame);
@@ -412,7 +478,7 @@ static gy_status join_parts(join_source *it)
     GY_TRY(add_parts(it, parts, 1, rows));
     while (it->part_count > 0 && status == GY_OK) {
         part now = it->parts[--it->part_count];
-        const bool is_joined = now.is_stuck || fits(it, now.built.bytes, now.built.rows);
+        const bool is_joined = now.is_stuck || fits_read(it, now.built.bytes, now.built.rows);
         status = is_joined ? join_part(it, &now) : divide_part(it, &now);
         part_free(&now);
     }
@@ -504,6 +570,7 @@ static void join_close(void *arg)
     gy_rows_close(&it->probe);
     gy_rows_close(&it->merged);
     gy_rows_list_free(&it->list);
+    gy_free(it->texts);
     gy_rows_close(&it->probed);
     gy_rows_matcher_free(it->matcher);
     for (size_t i = 0; i < it->part_count; i++) {

@@ -41,6 +41,9 @@ typedef struct gy_rows_limits {
     gy_env *env;              /* whose disk; NULL: the real one */
     gy_rows_counts *counts;   /* NULL: nobody counts */
     gy_engine *engine;        /* whose workers take part in large work; NULL: none */
+    /* Of one column's text that a join keeps in one frame: with more the join spills where it
+     * has a spill_folder; 0: 2^31 - 1, what a frame takes. */
+    uint64_t text_bytes;
 } gy_rows_limits;
 
 enum {
