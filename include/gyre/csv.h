@@ -54,6 +54,10 @@ typedef struct gy_csv_options {
     gy_encoding encoding; /* GY_ENCODING_AUTO: by the first bytes */
     size_t cut_bytes;     /* a power of two from 64 to 2^30; 0: 2^20 */
     size_t sample_bytes;  /* whose rows the types are guessed of; 0: 2^20 */
+    bool is_part;         /* rows from the middle of a file: no byte order mark stands there */
+    /* `columns` were found: a value that finding them would not have taken ends with GY_TYPE,
+     * as where they are found here. */
+    bool is_found;
 } gy_csv_options;
 
 /**

@@ -17,6 +17,7 @@
 #ifndef GYRE_QUERY_H
 #define GYRE_QUERY_H
 
+#include <gyre/flow.h>
 #include <gyre/frame.h>
 
 #ifdef __cplusplus
@@ -38,7 +39,21 @@ typedef struct gy_query_options {
                               bound */
     const char *scratch;   /* where they spill; NULL: TMPDIR, or /tmp */
     bool is_planning;      /* plan and run nothing: answers have no rows */
+    /* Run each query as a job of processes: a graph of vertices that read pieces of files,
+     * whose program lists gy_query_vertex. Its options but the output; NULL: this process alone
+     * runs it. Answers have the same bytes. With a folder, each answer's job has one of its
+     * own: FOLDER, then FOLDER-2, … */
+    const gy_flow_options *job;
+    gy_flow *flow; /* of the job; needed unless it is only planned */
+    /* of a file that a vertex reads, a power of two from 64; 0: 16 MiB. A side of a join that
+     * is guessed to have at most twice as many bytes goes to all vertices whole. */
+    size_t split_bytes;
 } gy_query_options;
+
+/** The vertices of queries: a row of the list of gy_flow_start. */
+#define GY_QUERY_FUNCTION "query"
+#define GY_QUERY_VERTEX   GY_VERTEX(GY_QUERY_FUNCTION, gy_query_vertex)
+GY_API gy_status gy_query_vertex(gy_vertex *vertex);
 
 /**
  * Read statements.
@@ -72,7 +87,7 @@ GY_API const char *gy_query_note(const gy_query *query);
 /** The plan of the last answer, an operator a line; gy_string_free. NULL: out of memory, or
  * there is none */
 GY_API char *gy_query_explain(const gy_query *query);
-/** The same with rows, time and spilled bytes of each operator. */
+/** The same with rows, time and spilled bytes of each operator; of a job, of its stages. */
 GY_API char *gy_query_statistics(const gy_query *query);
 
 #ifdef __cplusplus

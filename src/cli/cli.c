@@ -3,6 +3,7 @@
 
 #include <gyre/launch.h>
 #include <gyre/mapreduce.h>
+#include <gyre/query.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@ const gy_command *const gy_commands[] = {
 };
 const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 
-enum { KEPT_ARGUMENTS = 1 << 16 };
+enum { KEPT_ARGUMENTS = 1 << 16, FUNCTIONS_MAX = 64 };
 static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when it is longer */
 
 gy_status gy_cli_flow(gy_flow **flow)
@@ -28,8 +29,13 @@ gy_status gy_cli_flow(gy_flow **flow)
     while (arguments[count] != NULL) {
         count++;
     }
-    return gy_flow_start(&count, &arguments, gy_mapreduce_functions,
-                         gy_mapreduce_function_count, flow);
+    gy_function functions[FUNCTIONS_MAX] = {GY_QUERY_VERTEX};
+    if (gy_mapreduce_function_count >= FUNCTIONS_MAX) {
+        abort();
+    }
+    memcpy(functions + 1, gy_mapreduce_functions,
+           (size_t)gy_mapreduce_function_count * sizeof(*functions));
+    return gy_flow_start(&count, &arguments, functions, gy_mapreduce_function_count + 1, flow);
 }
 
 int gy_cli_launch(const gy_run_options *options, char *const argv[])

@@ -627,6 +627,29 @@ static const struct {
      "gyre query --explain 'select 1 as a' | grep -q '^project 1 as a  (about 1 rows)$'"},
     {"query", "stats",
      "gyre query --stats 'select 1 as a' 2>&1 >/dev/null | grep -q ' 1 rows '"},
+    /* What a job does is in query_jobs_test.c. */
+    {"query", "processes",
+     "gyre query -p 2 --stats 'select 1 as a' 2>&1 | grep -q '^stage 0: 1 vertex, 1 ran'"},
+    {"query", "split",
+     "seq 99 >s.csv; gyre query -p 1 --split 64 --stats 'select count(*) from \"s.csv\"' 2>&1 "
+     "| "
+     "grep -q '^stage 0: 5 vertices'"},
+    {"query", "memo",
+     "gyre query --memo kq 'select 1 as a' && gyre query --memo kq --stats 'select 1 as a' "
+     "2>&1 "
+     "| grep -q '1 remembered'"},
+    {"query", "memo-quota",
+     "gyre query --memo quotq --memo-quota 1 'select 1 as a' && gyre query --memo quotq "
+     "--stats "
+     "'select 1 as a' 2>&1 | grep -q ', 0 remembered' && ! gyre query --memo-quota 1 'select "
+     "1'"},
+    {"query", "timeout", "! gyre query -p 1 --timeout 0.001 'select 1 as a'"},
+    {"query", "heartbeat-timeout", NULL}, /* as of mr */
+    {"query", "folder", "gyre query -p 1 --folder hq 'select 1 as a' && [ -e hq/id ]"},
+    {"query", "trace", "gyre query -p 1 --trace tq 'select 1 as a' && grep -q traceEvents tq"},
+    {"query", "sandbox",
+     "gyre query -p 1 --sandbox available --format csv 'select 1 as a' | grep -qx 1 && ! gyre "
+     "query -p 1 --sandbox wall 'select 1'"},
 };
 
 GY_TEST(every_option_does_what_it_says)

@@ -1,5 +1,6 @@
 /* gyre query: SQL over CSV files. */
 #include "cli/cli.h"
+#include "cli/jobs/common.h"
 #include "cli/report.h"
 
 #include <gyre/csv.h>
@@ -16,8 +17,9 @@ enum { ROWS_SHOWN = 1000 };
 
 static struct query_settings {
     const char *file, *tables, *format, *output;
-    long long workers, memory;
+    long long workers, memory, split;
     bool is_explained, has_stats;
+    gy_job_settings job;
 } settings;
 
 #define PLACE(member) offsetof(struct query_settings, member)
@@ -37,6 +39,24 @@ static const gy_option options[] = {
     {&gy_option_explain, GY_OPTION_FLAG, "do not run it", PLACE(is_explained), 0, 0, NULL},
     {&gy_option_stats, GY_OPTION_FLAG, "rows, time and spills of each operator",
      PLACE(has_stats), 0, 0, NULL},
+    {&gy_option_processes, GY_OPTION_INTEGER,
+     "run as a job; with --memo, default: one per core", PLACE(job.processes), 1, 4096, NULL},
+    {&gy_option_timeout, GY_OPTION_REAL, "of a job; default: none", PLACE(job.timeout), 0.001,
+     1e9, NULL},
+    {&gy_option_heartbeat_timeout, GY_OPTION_REAL, "of a job; default: 10",
+     PLACE(job.heartbeat_timeout), 0.1, 1e6, NULL},
+    {&gy_option_folder, GY_OPTION_PATH, "of a job; default: below ~/.local/state/gyre/jobs",
+     PLACE(job.folder), 0, 0, NULL},
+    {&gy_option_memo, GY_OPTION_PATH, "run as a job that runs again only what changed",
+     PLACE(job.memo), 0, 0, NULL},
+    {&gy_option_memo_quota, GY_OPTION_SIZE, "default: 10GiB", PLACE(job.memo_bytes), 1, 0,
+     NULL},
+    {&gy_option_trace, GY_OPTION_PATH, "of a job", PLACE(job.trace), 0, 0, NULL},
+    {&gy_option_sandbox, GY_OPTION_TEXT,
+     "of a job: strict, available, or a list of parts; default: none", PLACE(job.sandbox), 0, 0,
+     NULL},
+    {&gy_option_split, GY_OPTION_SIZE, "of a job, a power of two; default: 16MiB", PLACE(split),
+     64, 0, NULL},
 };
 
 static int format(void)
@@ -197,19 +217,35 @@ static void report(const gy_query *query, gy_status status)
     }
 }
 
-static int run(char **operands, int count)
+/* A job, where an option asks for one. */
+static bool is_job(void)
 {
-    gy_query *query = NULL;
-    if ((count == 1) == (settings.file != NULL)) {
+    return settings.job.processes > 0 || settings.job.memo != NULL;
+}
+
+static int check_options(const char *operand)
+{
+    const gy_job_settings *job = &settings.job;
+    if ((operand != NULL) == (settings.file != NULL)) {
         return gy_cli_report_usage(
             "gyre query: expected statements of SQL, or --file FILE with them%s",
-            count == 1 ? ", not both" : "");
+            operand != NULL ? ", not both" : "");
     }
-    const gy_query_options how = GY_OPTIONS(
-        gy_query_options, .text = operands[0], .path = settings.file, .tables = settings.tables,
-        .workers = (int)settings.workers, .memory_bytes = (uint64_t)settings.memory,
-        .is_planning = settings.is_explained);
-    gy_status status = gy_query_new(&how, &query);
+    if (!is_job() && (job->timeout > 0 || job->heartbeat_timeout > 0 || job->folder != NULL ||
+                      job->memo_bytes > 0 || job->trace != NULL || job->sandbox != NULL ||
+                      settings.split > 0)) {
+        return gy_cli_report_usage("gyre query: options of a job need --processes or --memo");
+    }
+    if (job->memo_bytes > 0 && job->memo == NULL) {
+        return gy_cli_report_usage("gyre query: --memo-quota needs --memo");
+    }
+    return GY_EXIT_OK;
+}
+
+static gy_status run_query(const gy_query_options *how)
+{
+    gy_query *query = NULL;
+    gy_status status = gy_query_new(how, &query);
     if (status == GY_OK) {
         status = settings.output != NULL ? run_to_file(query) : run_all(query, stdout);
     }
@@ -217,6 +253,36 @@ static int run(char **operands, int count)
         report(query, status);
     }
     gy_query_free(query);
+    return status;
+}
+
+static int run(char **operands, int count)
+{
+    const int code = check_options(count == 1 ? operands[0] : NULL);
+    if (code != GY_EXIT_OK) {
+        return code;
+    }
+    const gy_flow_options job = {.folder = settings.job.folder,
+                                 .memo = settings.job.memo,
+                                 .memo_bytes_max = settings.job.memo_bytes,
+                                 .trace = settings.job.trace,
+                                 .sandbox = settings.job.sandbox,
+                                 .processes = (int)settings.job.processes,
+                                 .timeout_s = settings.job.timeout,
+                                 .heartbeat_timeout_s = settings.job.heartbeat_timeout};
+    gy_query_options how = GY_OPTIONS(
+        gy_query_options, .text = operands[0], .path = settings.file, .tables = settings.tables,
+        .workers = (int)settings.workers, .memory_bytes = (uint64_t)settings.memory,
+        .is_planning = settings.is_explained, .split_bytes = (size_t)settings.split);
+    if (is_job()) {
+        const gy_status started = gy_cli_flow(&how.flow);
+        if (started != GY_OK) {
+            return gy_cli_report_failure("query", started);
+        }
+        how.job = &job;
+    }
+    const gy_status status = run_query(&how);
+    gy_flow_end(how.flow);
     /* that standard output cannot be written main reports */
     return status < 0 && !ferror(stdout) ? GY_EXIT_FAILURE : GY_EXIT_OK;
 }

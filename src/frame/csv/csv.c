@@ -13,6 +13,7 @@ struct gy_csv {
     bool is_cast;              /* the caller says the types */
     bool
         *is_empty; /* (schema count) no row that was looked at has a value; NULL: types given */
+    bool is_found; /* they were found before: values are not cast to them */
     size_t cut_bytes, sample_bytes;
     uint64_t first_row; /* where the rows begin */
     gy_csv_window window;
@@ -268,6 +269,7 @@ static gy_status read_header(gy_csv *csv, const gy_csv_options *options, gy_csv_
         csv->rows.columns = count;
         csv->rows.source = "the columns given";
         csv->is_cast = true;
+        csv->is_found = options->is_found;
     } else {
         GY_TRY(name_columns(csv, first, !options->has_no_header));
     }
@@ -284,7 +286,8 @@ static gy_status open_csv(gy_csv *csv, const gy_csv_options *options)
     csv->rows = (gy_csv_rows){.bytes = &csv->bytes,
                               .way = gy_way_best(),
                               .delimiter = ',',
-                              .row_bytes_max = GY_CSV_ROW_BYTES_MAX};
+                              .row_bytes_max = GY_CSV_ROW_BYTES_MAX,
+                              .is_part = options->is_part};
     if (options->delimiter != 0) {
         csv->rows.delimiter = options->delimiter;
     }
@@ -342,7 +345,8 @@ static gy_status read_rows(gy_csv *csv, gy_csv_window *window, uint64_t limit, g
 {
     gy_csv_columns columns;
     gy_status status = gy_csv_columns_init(&columns, csv->schema, csv->indices,
-                                           csv->is_cast ? GY_READING_CAST : GY_READING_STRICT);
+                                           csv->is_cast && !csv->is_found ? GY_READING_CAST
+                                                                          : GY_READING_STRICT);
     const gy_csv_visitor visitor = gy_csv_columns_visitor(&columns);
     columns.is_empty = csv->is_empty;
     if (status == GY_OK && csv->rows.columns > 0) {

@@ -155,6 +155,7 @@ typedef struct gy_csv_rows {
     size_t columns;
     const char *source;   /* of the number of columns: "the header", ... */
     size_t row_bytes_max; /* at most GY_CSV_ROW_BYTES_MAX */
+    bool is_part;         /* of a file, from its middle: no byte order mark stands there */
 } gy_csv_rows;
 
 /**

@@ -615,6 +615,32 @@ GY_TEST(bad_files_are_refused_by_file_and_line)
     gy_csv_close(csv);
 }
 
+/* Rows of the middle of a file: their types were found, and what stands first is a value. */
+GY_TEST(parts_are_read_as_the_file_is)
+{
+    static const char marked[] = "\xef\xbb\xbf,1\n";
+    gy_csv_options how = GY_OPTIONS(gy_csv_options, .columns = "a text, b int64",
+                                    .has_no_header = true, .is_part = true, .is_found = true);
+    gy_csv *csv = NULL;
+    gy_frame *frame = NULL;
+    assert_ok(open_text(marked, &how, &csv));
+    assert_ok(gy_csv_next(csv, &frame));
+    const gy_column texts = gy_frame_column(frame, 0);
+    assert_int_equal(gy_column_text(&texts, 0).size_bytes, 3);
+    gy_frame_drop(frame);
+    gy_csv_close(csv);
+    assert_ok(open_text("x,007\n", &how, &csv)); /* no int64, where it is found */
+    assert_status(gy_csv_next(csv, &frame), GY_TYPE);
+    gy_csv_close(csv);
+    how.is_found = false;
+    assert_ok(open_text("x,007\n", &how, &csv));
+    assert_ok(gy_csv_next(csv, &frame));
+    const gy_column numbers = gy_frame_column(frame, 1);
+    assert_int_equal(gy_column_int64(&numbers, 0), 7);
+    gy_frame_drop(frame);
+    gy_csv_close(csv);
+}
+
 GY_TEST(bad_options_are_refused)
 {
     gy_csv *csv = NULL;

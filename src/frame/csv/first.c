@@ -9,7 +9,7 @@ enum { MARK_BYTES = 3 };
 static gy_status skip_mark(const gy_csv_rows *rows, gy_csv_window *window)
 {
     GY_TRY(gy_csv_fill(rows->bytes, window, GY_CSV_PORTION_BYTES));
-    if (window->size_bytes >= MARK_BYTES &&
+    if (!rows->is_part && window->size_bytes >= MARK_BYTES &&
         memcmp(window->data, "\xef\xbb\xbf", MARK_BYTES) == 0) {
         gy_csv_skip(rows->bytes, window, MARK_BYTES);
     }

@@ -78,15 +78,46 @@ static gy_rows_aggregate_kind kind_of(const char *function)
     gy_panic("an aggregate %s", function);
 }
 
-static gy_status aggregate(gy_query_run *run, const gy_query_node *node,
-                           gy_query_stream *stream)
+/* The field of an aggregate's column; count(*) has none. */
+static gy_field field_of(const gy_query_plan *plan, uint32_t column)
+{
+    if (column == GY_QUERY_NONE) {
+        return (gy_field){.name = "", .kind = GY_FIELD_INT64};
+    }
+    const gy_expr_type *type = &plan->columns[column].type;
+    const bool is_decimal = type->kind == GY_FIELD_DECIMAL;
+    return (gy_field){.name = "",
+                      .kind = type->kind,
+                      .precision = is_decimal ? type->precision : 0,
+                      .scale = is_decimal ? type->scale : 0};
+}
+
+/* States stand behind the keys. */
+static void place_states(const gy_query_run *run, const gy_query_node *node,
+                         gy_rows_aggregate_of *aggregates, int *keys)
+{
+    int column = (int)node->group_count;
+    for (int i = 0; i < column; i++) {
+        keys[i] = i;
+    }
+    for (uint32_t i = 0; i < node->count - node->group_count; i++) {
+        gy_rows_aggregate_of *one = &aggregates[i];
+        one->column = column;
+        one->field = field_of(run->plan, node->aggregates[i].input);
+        column += gy_rows_state_columns(one, &one->field);
+    }
+}
+
+gy_status gy_query_aggregate_rows(gy_query_run *run, const gy_query_node *node,
+                                  const gy_query_node *below, gy_rows_phase phase,
+                                  gy_query_stream *stream)
 {
     const uint32_t count = node->count - node->group_count;
     gy_frame_source source = {.next = NULL};
     gy_schema *schema = NULL;
     gy_rows_aggregate_of *aggregates =
         gy_arena_alloc(&run->arena, (count + 1) * sizeof(*aggregates));
-    int *keys = indices(run, node->left, node->columns, node->group_count);
+    int *keys = indices(run, below, node->columns, node->group_count);
     if (aggregates == NULL || keys == NULL) {
         gy_query_stream_close(stream);
         return GY_NOMEM;
@@ -95,18 +126,24 @@ static gy_status aggregate(gy_query_run *run, const gy_query_node *node,
         const gy_query_aggregate *one = &node->aggregates[i];
         aggregates[i] = (gy_rows_aggregate_of){
             .kind = kind_of(one->function),
-            .column = one->input != GY_QUERY_NONE ? gy_query_index(node->left, one->input) : 0,
+            .column = one->input != GY_QUERY_NONE ? gy_query_index(below, one->input) : 0,
             .is_distinct = one->is_distinct,
             .name = run->plan->columns[node->columns[node->group_count + i]].name};
+    }
+    if (phase == GY_ROWS_MERGE || phase == GY_ROWS_FINAL) {
+        place_states(run, node, aggregates, keys);
     }
     const gy_rows_aggregate_options options = {.keys = keys,
                                                .key_count = (int)node->group_count,
                                                .aggregates = aggregates,
                                                .aggregate_count = (int)count,
-                                               .phase = GY_ROWS_WHOLE,
+                                               .phase = phase,
+                                               .is_passing = phase == GY_ROWS_PARTIAL,
                                                .limits = limits_of(run, node)};
     const gy_status status =
-        gy_parallel_aggregate(stream->source, stream->schema, &options, &source, &schema);
+        phase == GY_ROWS_WHOLE
+            ? gy_parallel_aggregate(stream->source, stream->schema, &options, &source, &schema)
+            : gy_rows_aggregate(stream->source, stream->schema, &options, &source, &schema);
     replace(stream, status, source, schema);
     return status;
 }
@@ -163,6 +200,11 @@ static int *join_columns(gy_query_run *run, const gy_query_node *node)
     return made;
 }
 
+bool gy_query_builds_left(const gy_query_node *join)
+{
+    return join->join != GY_QUERY_ANTI_NULL && join->left->rows < join->right->rows;
+}
+
 static gy_status join_options(gy_query_run *run, const gy_query_node *node,
                               gy_rows_join_options *options)
 {
@@ -173,7 +215,7 @@ static gy_status join_options(gy_query_run *run, const gy_query_node *node,
         .left_keys = indices(run, node->left, node->left_keys, node->key_count),
         .right_keys = indices(run, node->right, node->right_keys, node->key_count),
         .key_count = (int)node->key_count,
-        .builds_left = node->join != GY_QUERY_ANTI_NULL && node->left->rows < node->right->rows,
+        .builds_left = gy_query_builds_left(node),
         .keep = test != NULL ? keep_pairs : NULL,
         .keep_arg = test,
         .columns = join_columns(run, node),
@@ -285,7 +327,8 @@ static gy_status row_wise(gy_query_run *run, const gy_query_node *node, gy_query
     for (int i = 0; i < count && status == GY_OK; i++) {
         status = gy_query_step_of(run, chain[count - 1 - i], &steps[i]);
     }
-    if (status == GY_OK && node->kind != GY_QUERY_SCAN) {
+    const bool is_scan = node->kind == GY_QUERY_SCAN && run->open_leaf == NULL;
+    if (status == GY_OK && !is_scan) {
         status = open_node(run, node, stream);
     }
     if (status != GY_OK) {
@@ -294,8 +337,8 @@ static gy_status row_wise(gy_query_run *run, const gy_query_node *node, gy_query
         }
         return status;
     }
-    return node->kind == GY_QUERY_SCAN ? gy_query_scan_steps(run, node, steps, count, stream)
-                                       : gy_query_steps_stream(run, steps, count, stream);
+    return is_scan ? gy_query_scan_steps(run, node, steps, count, stream)
+                   : gy_query_steps_stream(run, steps, count, stream);
 }
 
 static gy_status open_two(gy_query_run *run, const gy_query_node *node, gy_query_stream *stream)
@@ -316,7 +359,7 @@ static gy_status open_one(gy_query_run *run, const gy_query_node *node, gy_query
     GY_TRY(open_node(run, node->left, stream));
     switch ((int)node->kind) {
     case GY_QUERY_AGGREGATE:
-        return aggregate(run, node, stream);
+        return gy_query_aggregate_rows(run, node, node->left, GY_ROWS_WHOLE, stream);
     case GY_QUERY_SORT:
         return sort(run, node, stream);
     case GY_QUERY_LIMIT:
@@ -333,7 +376,8 @@ static gy_status open_kind(gy_query_run *run, const gy_query_node *node,
 {
     switch (node->kind) {
     case GY_QUERY_SCAN:
-        return gy_query_scan_steps(run, node, NULL, 0, stream);
+        return run->open_leaf != NULL ? run->open_leaf(run->leaf_arg, run, node, stream)
+                                      : gy_query_scan_steps(run, node, NULL, 0, stream);
     case GY_QUERY_VALUES:
         return gy_query_values_stream(run, node, stream);
     case GY_QUERY_FILTER:
@@ -380,6 +424,11 @@ void gy_query_run_fini(gy_query_run *run)
     gy_free(run->meters);
     gy_arena_free(&run->arena);
     *run = (gy_query_run){.plan = NULL};
+}
+
+gy_status gy_query_run_rows(gy_query_run *run, gy_query_stream *rows)
+{
+    return open_node(run, run->plan->root, rows);
 }
 
 gy_status gy_query_run_open(gy_query_run *run, gy_query_stream *answer)

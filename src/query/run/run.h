@@ -49,8 +49,15 @@ typedef struct gy_query_meter {
     gy_rows_counts counts;
 } gy_query_meter;
 
+/** A source that gives the rows of an operator, and their columns. */
+typedef struct gy_query_stream {
+    gy_frame_source source;
+    gy_schema *schema; /* held */
+} gy_query_stream;
+
 /** How a plan runs. Outlives its sources. */
-typedef struct gy_query_run {
+typedef struct gy_query_run gy_query_run;
+struct gy_query_run {
     const gy_query_plan *plan;
     gy_arena arena; /* of expressions */
     gy_engine *engine;
@@ -60,13 +67,11 @@ typedef struct gy_query_run {
     gy_query_meter *meters; /* (node_count) */
     gy_schema *mask;        /* of tests of pairs; NULL before the first one */
     gy_query_files *wrong;  /* whose guessed types did not fit, once a source gave GY_TYPE */
-} gy_query_run;
-
-/** A source that gives the rows of an operator, and their columns. */
-typedef struct gy_query_stream {
-    gy_frame_source source;
-    gy_schema *schema; /* held */
-} gy_query_stream;
+    /* Opens scans in place of gy_query_scan; NULL: none does. */
+    gy_status (*open_leaf)(void *arg, gy_query_run *run, const gy_query_node *node,
+                           gy_query_stream *stream);
+    void *leaf_arg;
+};
 
 /** Give `run` its meters. */
 GY_MUST_CHECK gy_status gy_query_run_init(gy_query_run *run);
@@ -76,7 +81,17 @@ gy_rows_limits gy_query_run_share(const gy_query_run *run);
 /** The answer of the plan: columns named as the statement names them. Errors of expressions
  * are in the report of the plan's source. */
 GY_MUST_CHECK gy_status gy_query_run_open(gy_query_run *run, gy_query_stream *answer);
+/** The same of the root operator, whose columns have no names. */
+GY_MUST_CHECK gy_status gy_query_run_rows(gy_query_run *run, gy_query_stream *rows);
 void gy_query_stream_close(gy_query_stream *stream);
+
+/** Whether a join keeps its left side in memory, and not the right one. */
+bool gy_query_builds_left(const gy_query_node *join);
+/** Aggregate a stream, in a phase; `below` has the columns that went in before PARTIAL. The
+ * stream becomes that of the answers, or closed. */
+GY_MUST_CHECK gy_status gy_query_aggregate_rows(gy_query_run *run, const gy_query_node *node,
+                                                const gy_query_node *below, gy_rows_phase phase,
+                                                gy_query_stream *stream);
 
 /* ---- meters.c ---- */
 

@@ -1,4 +1,5 @@
 /* Queries: <gyre/query.h>. */
+#include "query/dag/dag.h"
 #include "query/run/run.h"
 
 #include "base/options.h"
@@ -14,6 +15,9 @@ enum { STACK_BYTES = 512 << 20 };
 
 /* Frames of an answer below these are put together. */
 enum { ROWS_FEW = 1024, BYTES_FEW = 64 << 20 };
+
+/* Of jobs, unless options say another number. */
+enum { SPLIT_BYTES = 16 << 20 };
 
 /* A view that a statement made. */
 typedef struct made_view made_view;
@@ -36,6 +40,9 @@ struct gy_query {
     gy_query_plan plan; /* of the last answer */
     gy_query_run run;
     bool has_plan;
+    gy_flow_options how; /* of jobs */
+    gy_query_job *job;   /* of the last answer; NULL: it had none */
+    int job_count;
     char note[1280];
 };
 
@@ -81,6 +88,20 @@ static gy_status take_texts(gy_query *query, const gy_query_options *options)
     return GY_OK;
 }
 
+static gy_status check_job(gy_query_options *options)
+{
+    if (options->split_bytes == 0) {
+        options->split_bytes = SPLIT_BYTES;
+    }
+    if (options->split_bytes < 64 || (options->split_bytes & (options->split_bytes - 1)) != 0) {
+        return gy_fail(GY_ARG, "pieces of %zu bytes: expected a power of two from 64",
+                       options->split_bytes);
+    }
+    return options->job == NULL || options->flow != NULL || options->is_planning
+               ? GY_OK
+               : gy_fail(GY_ARG, "a query as a job without the program's handle");
+}
+
 gy_status gy_query_new(const gy_query_options *given, gy_query **out)
 {
     gy_query_options options;
@@ -90,11 +111,13 @@ gy_status gy_query_new(const gy_query_options *given, gy_query **out)
         return gy_fail(GY_ARG, "a query of %d workers with %s", options.workers,
                        options.text == NULL ? "no text" : "a text");
     }
+    GY_TRY(check_job(&options));
     gy_query *query = gy_alloc_zero("query", 1, sizeof(*query));
     if (query == NULL) {
         return GY_NOMEM;
     }
     query->options = options;
+    query->how = options.job != NULL ? *options.job : (gy_flow_options){.output = NULL};
     gy_status status = take_texts(query, &options);
     const gy_engine_options workers = GY_OPTIONS(gy_engine_options, .workers = options.workers);
     status = status == GY_OK ? gy_engine_new(&workers, &query->engine) : status;
@@ -108,6 +131,8 @@ gy_status gy_query_new(const gy_query_options *given, gy_query **out)
 
 static void drop_plan(gy_query *query)
 {
+    gy_query_job_free(query->job);
+    query->job = NULL;
     gy_query_run_fini(&query->run);
     if (query->has_plan) {
         gy_query_plan_fini(&query->plan);
@@ -339,24 +364,125 @@ static gy_status plan_once(gy_query *query, const gy_sql_statement *statement)
     return GY_OK;
 }
 
-/* Where guessed types did not fit they are found over all rows; each table once. */
+/* ---- Jobs ---- */
+
+/* Processes of the job; that they are known decides into how many parts rows are divided. */
+static uint32_t processes(const gy_query *query)
+{
+    return query->how.processes > 0 ? (uint32_t)query->how.processes
+                                    : (uint32_t)gy_engine_workers(query->engine);
+}
+
+/* GY_AGAIN: a job was made, and is to run. GY_OK: there is none. */
+static gy_status make_job(gy_query *query)
+{
+    const gy_query_job_options options = {
+        .flow = query->options.is_planning ? NULL : query->options.flow,
+        .how = &query->how,
+        .scratch = query->scratch,
+        .engine = query->engine,
+        .piece_bytes = query->options.split_bytes,
+        .broadcast_bytes = 2 * (double)query->options.split_bytes,
+        .memory_bytes = query->options.memory_bytes / processes(query),
+        .parts = processes(query)};
+    if (query->options.job == NULL) {
+        return GY_OK;
+    }
+    const gy_status status = gy_query_job_new(&query->plan, &options, &query->job);
+    if (status != GY_OK) {
+        return status == GY_UNSUPPORTED ? GY_OK : status;
+    }
+    return query->options.is_planning ? GY_OK : GY_AGAIN;
+}
+
+/* Each job has a folder of its own. */
+static gy_status run_job(gy_query *query)
+{
+    const char *folder = query->how.folder;
+    char own[4200];
+    query->job_count++;
+    if (folder != NULL && query->job_count > 1) {
+        if (!gy_print_whole(own, sizeof(own), "%s-%d", folder, query->job_count)) {
+            return gy_fail(GY_ARG, "a folder's name that is too long");
+        }
+        query->how.folder = own;
+    }
+    const gy_status status = gy_query_job_run(query->job);
+    query->how.folder = folder;
+    return status;
+}
+
+typedef struct taking {
+    gy_query_run run; /* of the answer: what it may keep */
+    gy_schema *schema;
+    held *to;
+} taking;
+
+static gy_status take_frame(void *arg, gy_frame *frame)
+{
+    const taking *in = arg;
+    return hold_frame(&in->run, in->schema, frame, in->to);
+}
+
+/* ---- Answers ---- */
+
+/* What an expression that does not fit is, is said with its place before a job begins. */
+static gy_status check_plan(gy_query *query)
+{
+    held nothing = {.frames = NULL};
+    const bool is_planning = query->options.is_planning;
+    query->options.is_planning = true;
+    const gy_status status = run_plan(query, &nothing);
+    query->options.is_planning = is_planning;
+    gy_query_run_fini(&query->run);
+    return status;
+}
+
+static gy_status run_here(gy_query *query, const gy_sql_statement *statement, held *rows);
+
+/* Plan, and run unless a job is to run: GY_AGAIN. */
 static gy_status answer(gy_query *query, const gy_sql_statement *statement, held *rows)
 {
-    query->note[0] = '\0';
-    for (;;) {
-        GY_TRY(plan_once(query, statement));
-        const gy_status status = run_plan(query, rows);
-        gy_query_files *wrong = query->run.wrong;
-        if (status == GY_OK || wrong == NULL) {
-            return status == GY_OK ? join_few(rows, query->plan.schema) : status;
-        }
-        drop_held(rows);
-        const size_t used = strlen(query->note);
-        gy_print(query->note + used, sizeof(query->note) - used,
-                 "%s: the types of all rows were found, and the query was planned again\n",
-                 gy_error_text());
-        GY_TRY(gy_query_files_retype(wrong, query->engine));
+    GY_TRY(plan_once(query, statement));
+    if (query->options.job != NULL) {
+        GY_TRY(check_plan(query));
     }
+    const gy_status status = make_job(query);
+    return status == GY_OK ? run_here(query, statement, rows) : status;
+}
+
+/* Where guessed types did not fit they are found over all rows; each table once. */
+static gy_status run_here(gy_query *query, const gy_sql_statement *statement, held *rows)
+{
+    const gy_status status = run_plan(query, rows);
+    gy_query_files *wrong = query->run.wrong;
+    if (status == GY_OK || wrong == NULL) {
+        return status == GY_OK ? join_few(rows, query->plan.schema) : status;
+    }
+    drop_held(rows);
+    const size_t used = strlen(query->note);
+    gy_print(query->note + used, sizeof(query->note) - used,
+             "%s: the types of all rows were found, and the query was planned again\n",
+             gy_error_text());
+    GY_TRY(gy_query_files_retype(wrong, query->engine));
+    return answer(query, statement, rows);
+}
+
+/* After a job: its rows, or what one process says of rows that are wrong. */
+static gy_status finish_job(gy_query *query, const gy_sql_statement *statement, gy_status job,
+                            held *rows)
+{
+    if (job != GY_OK) {
+        return run_here(query, statement, rows);
+    }
+    taking in = {.run = {.plan = &query->plan,
+                         .memory_bytes = query->options.memory_bytes,
+                         .scratch = query->scratch,
+                         .keeping = 1},
+                 .schema = query->plan.schema,
+                 .to = rows};
+    GY_TRY(gy_query_job_read(query->job, in.schema, take_frame, &in));
+    return join_few(rows, query->plan.schema);
 }
 
 /* ---- Statements ---- */
@@ -365,6 +491,7 @@ typedef struct work {
     gy_query *query;
     held rows;
     gy_status status;
+    gy_status job; /* how the job ended; GY_AGAIN: none ran yet */
     gy_error error;
 } work;
 
@@ -373,6 +500,7 @@ static gy_status run_statements(gy_query *query, held *rows)
     while (query->at < query->script.count) {
         const gy_sql_statement *statement = &query->script.statements[query->at++];
         if (statement->what == GY_SQL_ASK) {
+            query->note[0] = '\0';
             return answer(query, statement, rows);
         }
         GY_TRY(statement->what == GY_SQL_CREATE_VIEW ? create_view(query, statement)
@@ -384,7 +512,11 @@ static gy_status run_statements(gy_query *query, held *rows)
 static void *run_deep(void *arg)
 {
     work *in = arg;
-    in->status = run_statements(in->query, &in->rows);
+    gy_query *query = in->query;
+    in->status =
+        in->job == GY_AGAIN
+            ? run_statements(query, &in->rows)
+            : finish_job(query, &query->script.statements[query->at - 1], in->job, &in->rows);
     if (in->status < 0) {
         drop_held(&in->rows);
         gy_error_take(&in->error, in->status);
@@ -405,13 +537,22 @@ static gy_status report(gy_query *query, const gy_error *error)
 
 gy_status gy_query_next(gy_query *query, gy_schema **schema, gy_frame_source *rows)
 {
-    work in = {.query = query};
+    work in = {.query = query, .status = GY_AGAIN, .job = GY_AGAIN};
     gy_thread thread;
     if (query->report.status != GY_OK) {
         return query->report.status;
     }
-    GY_TRY(gy_thread_start_deep(&thread, "gyre-query", STACK_BYTES, run_deep, &in));
-    gy_thread_join(&thread);
+    while (in.status == GY_AGAIN) {
+        GY_TRY(gy_thread_start_deep(&thread, "gyre-query", STACK_BYTES, run_deep, &in));
+        gy_thread_join(&thread);
+        if (in.status == GY_AGAIN) {
+            in.job = run_job(query);
+        }
+        if (in.status == GY_AGAIN && in.job < 0 && in.job != GY_FORMAT) {
+            gy_error_take(&in.error, in.job);
+            in.status = in.job;
+        }
+    }
     if (in.status < 0) {
         return report(query, &in.error);
     }
@@ -450,6 +591,9 @@ char *gy_query_explain(const gy_query *query)
         return NULL;
     }
     gy_query_plan_print(&query->plan, &text);
+    if (query->job != NULL) {
+        gy_query_job_print(query->job, &text);
+    }
     return take_text(&text);
 }
 
@@ -459,6 +603,10 @@ char *gy_query_statistics(const gy_query *query)
     if (!query->has_plan) {
         return NULL;
     }
-    gy_query_print_meters(&query->run, &text);
+    if (query->job != NULL && query->run.plan == NULL) {
+        gy_query_job_print(query->job, &text);
+    } else {
+        gy_query_print_meters(&query->run, &text);
+    }
     return take_text(&text);
 }

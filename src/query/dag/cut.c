@@ -1,0 +1,700 @@
+/* A plan becomes stages. Each operator extends the stages of its input, or ends them and reads
+ * them in a new one. */
+#include "query/dag/dag.h"
+
+#include <string.h>
+
+typedef struct cutter {
+    gy_query_stages *out;
+    const gy_query_plan *plan;
+    const gy_query_cut_options *options;
+} cutter;
+
+/* Rows of an operator: those of stages that have not ended, one behind the other. */
+typedef struct rows {
+    gy_query_stage **stages; /* (count) with equal columns */
+    uint32_t count;
+    /* columns behind those of the operator; by them rows are in its order. None: they are as
+     * they are */
+    gy_query_key *order;
+    uint32_t order_count;
+} rows;
+
+static gy_status cut(cutter *c, const gy_query_node *node, bool is_ordered, rows *out);
+
+/* ---- Memory ---- */
+
+static void *take(cutter *c, size_t count, size_t size_bytes)
+{
+    void *made = gy_arena_alloc(&c->out->plan.arena, (count + 1) * size_bytes);
+    if (made != NULL) {
+        memset(made, 0, (count + 1) * size_bytes);
+    }
+    return made;
+}
+
+/* `first`, then the columns of an order. */
+static gy_status join_columns(cutter *c, const uint32_t *first, uint32_t count,
+                              const rows *behind, uint32_t **columns)
+{
+    *columns = take(c, (size_t)count + behind->order_count, sizeof(**columns));
+    if (*columns == NULL) {
+        return GY_NOMEM;
+    }
+    if (count > 0) {
+        memcpy(*columns, first, count * sizeof(**columns));
+    }
+    for (uint32_t i = 0; i < behind->order_count; i++) {
+        (*columns)[count + i] = behind->order[i].column;
+    }
+    return GY_OK;
+}
+
+static gy_status join_keys(cutter *c, const gy_query_key *first, uint32_t count,
+                           const rows *behind, gy_query_key **keys)
+{
+    *keys = take(c, (size_t)count + behind->order_count, sizeof(**keys));
+    if (*keys == NULL) {
+        return GY_NOMEM;
+    }
+    if (count > 0) {
+        memcpy(*keys, first, count * sizeof(**keys));
+    }
+    if (behind->order_count > 0) {
+        memcpy(*keys + count, behind->order, behind->order_count * sizeof(**keys));
+    }
+    return GY_OK;
+}
+
+/* ---- Stages ---- */
+
+static gy_status add_stage(cutter *c, const gy_query_table *table, uint32_t vertices, rows *out)
+{
+    gy_query_stages *to = c->out;
+    gy_query_stage *made = take(c, 1, sizeof(*made));
+    *out = (rows){.stages = take(c, 1, sizeof(gy_query_stage *)), .count = 1};
+    if (made == NULL || out->stages == NULL) {
+        return GY_NOMEM;
+    }
+    if (to->count == to->capacity) {
+        gy_query_stage **more = take(c, 2 * (size_t)to->capacity + 8, sizeof(gy_query_stage *));
+        if (more == NULL) {
+            return GY_NOMEM;
+        }
+        if (to->count > 0) {
+            memcpy(more, to->items, to->count * sizeof(gy_query_stage *));
+        }
+        to->items = more;
+        to->capacity = 2 * to->capacity + 8;
+    }
+    *made = (gy_query_stage){
+        .table = table, .vertices = vertices, .sink = {.parts = 1, .ordinal = GY_QUERY_NONE}};
+    to->items[to->count++] = made;
+    out->stages[0] = made;
+    return GY_OK;
+}
+
+static uint32_t number_of(const cutter *c, const gy_query_stage *stage)
+{
+    uint32_t i = 0;
+    while (c->out->items[i] != stage) {
+        i++;
+        GY_ASSERT(i < c->out->count);
+    }
+    return i;
+}
+
+static bool is_single(const rows *in)
+{
+    return in->count == 1 && in->stages[0]->table == NULL && in->stages[0]->vertices == 1;
+}
+
+/* A copy of the operator above one of the stages, with the order's columns. */
+static gy_status copy_node(cutter *c, const gy_query_node *node, const rows *behind,
+                           gy_query_node *left, gy_query_node **out)
+{
+    gy_query_node *made = take(c, 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    *made = *node;
+    made->left = left;
+    made->right = NULL;
+    made->count = node->count + behind->order_count;
+    GY_TRY(join_columns(c, node->columns, node->count, behind, &made->columns));
+    *out = made;
+    return GY_OK;
+}
+
+/* What reads an input: columns of those that arrive. */
+static gy_status leaf_of(cutter *c, gy_query_input *input, const uint32_t *columns,
+                         uint32_t count, double guess, gy_query_node **out)
+{
+    gy_query_node *made = take(c, 1, sizeof(*made));
+    int *fields = take(c, count, sizeof(*fields));
+    uint32_t *copy = take(c, count, sizeof(*copy));
+    if (made == NULL || fields == NULL || copy == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = 0;
+        while (at < input->count && input->columns[at] != columns[i]) {
+            at++;
+        }
+        GY_ASSERT(at < input->count);
+        fields[i] = (int)at;
+        copy[i] = columns[i];
+    }
+    *made = (gy_query_node){.kind = GY_QUERY_SCAN,
+                            .table = &input->leaf,
+                            .fields = fields,
+                            .columns = copy,
+                            .count = count,
+                            .rows = guess};
+    *out = made;
+    return GY_OK;
+}
+
+static gy_status add_input(cutter *c, gy_query_stage *stage, gy_query_input *input)
+{
+    gy_query_input **more = take(c, (size_t)stage->input_count + 1, sizeof(*more));
+    if (more == NULL) {
+        return GY_NOMEM;
+    }
+    if (stage->input_count > 0) {
+        memcpy(more, stage->inputs, stage->input_count * sizeof(gy_query_input *));
+    }
+    more[stage->input_count++] = input;
+    stage->inputs = more;
+    return GY_OK;
+}
+
+/* Stages end with that sink; what they give is an input. */
+static gy_status end_stages(cutter *c, const rows *in, const gy_query_sink *sink, double guess,
+                            gy_query_input **out)
+{
+    gy_query_input *made = take(c, 1, sizeof(*made));
+    uint32_t *numbers = take(c, in->count, sizeof(*numbers));
+    char *name = take(c, 32, 1);
+    if (made == NULL || numbers == NULL || name == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < in->count; i++) {
+        GY_ASSERT(!in->stages[i]->is_ended &&
+                  in->stages[i]->root->count == in->stages[0]->root->count);
+        in->stages[i]->sink = *sink;
+        in->stages[i]->is_ended = true;
+        numbers[i] = number_of(c, in->stages[i]);
+    }
+    gy_print(name, 32, "of stage %u", numbers[0]);
+    const gy_query_node *root = in->stages[0]->root;
+    const bool has_ordinal = sink->ordinal != GY_QUERY_NONE;
+    const rows ordinal = {.order = &(gy_query_key){.column = sink->ordinal},
+                          .order_count = has_ordinal ? 1 : 0};
+    uint32_t *columns = NULL;
+    GY_TRY(join_columns(c, root->columns, root->count, &ordinal, &columns));
+    *made = (gy_query_input){.leaf = {.name = name, .rows = guess, .bytes = 8 * guess},
+                             .columns = columns,
+                             .count = root->count + ordinal.order_count,
+                             .keys = has_ordinal ? NULL : in->order,
+                             .key_count = has_ordinal ? 0 : in->order_count,
+                             .ordinal = sink->ordinal,
+                             .stages = numbers,
+                             .stage_count = in->count,
+                             .is_whole = sink->parts == 1};
+    *out = made;
+    return GY_OK;
+}
+
+/* All rows, in their order, at each vertex of `to`: the operator's own columns. */
+static gy_status gather(cutter *c, const rows *in, const gy_query_node *node,
+                        gy_query_stage *to, gy_query_node **leaf)
+{
+    const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
+    gy_query_input *input = NULL;
+    GY_TRY(end_stages(c, in, &all, node->rows, &input));
+    GY_TRY(add_input(c, to, input));
+    return leaf_of(c, input, node->columns, node->count, node->rows, leaf);
+}
+
+static gy_status add_column(cutter *c, uint32_t *column)
+{
+    gy_query_plan *plan = &c->out->plan;
+    GY_TRY(
+        GY_GROW("query.columns", plan->columns, plan->column_capacity, plan->column_count + 1));
+    plan->columns[plan->column_count] = (gy_query_column){
+        .name = "row", .type = {.kind = GY_FIELD_INT64, .is_nullable = true}, .distinct = 1e9};
+    *column = (uint32_t)plan->column_count++;
+    return GY_OK;
+}
+
+/* How rows of an operator are divided for a stage. */
+typedef struct division {
+    const gy_query_node *node;
+    const uint32_t *keys; /* (key_count) */
+    uint32_t key_count;
+    bool is_ordered; /* their order is asked for */
+    gy_query_stage *to;
+} division;
+
+/* Rows by the hash of keys; *in becomes what is read: with its order, if it is asked for. */
+static gy_status by_hash(cutter *c, rows *in, const division *by, gy_query_node **leaf)
+{
+    gy_query_sink sink = {.parts = by->to->vertices,
+                          .keys = by->keys,
+                          .key_count = by->key_count,
+                          .ordinal = GY_QUERY_NONE};
+    gy_query_input *input = NULL;
+    uint32_t *columns = NULL;
+    if (by->is_ordered && in->order_count == 0) {
+        gy_query_key *order = take(c, 1, sizeof(*order));
+        GY_TRY(add_column(c, &sink.ordinal));
+        if (order == NULL) {
+            return GY_NOMEM;
+        }
+        GY_TRY(end_stages(c, in, &sink, by->node->rows, &input));
+        *order = (gy_query_key){.column = sink.ordinal};
+        in->order = order;
+        in->order_count = 1;
+    } else {
+        GY_TRY(end_stages(c, in, &sink, by->node->rows, &input));
+    }
+    in->order_count = by->is_ordered ? in->order_count : 0;
+    GY_TRY(add_input(c, by->to, input));
+    GY_TRY(join_columns(c, by->node->columns, by->node->count, in, &columns));
+    return leaf_of(c, input, columns, by->node->count + in->order_count, by->node->rows, leaf);
+}
+
+/* ---- Row by row ---- */
+
+static gy_sql_node *column_node(cutter *c, uint32_t column)
+{
+    gy_sql_node *made = take(c, 1, sizeof(*made));
+    if (made != NULL) {
+        *made = (gy_sql_node){
+            .kind = GY_SQL_COLUMN, .text = c->out->plan.columns[column].name, .column = column};
+    }
+    return made;
+}
+
+static gy_status cut_row_wise(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
+{
+    GY_TRY(cut(c, node->left, is_ordered, out));
+    for (uint32_t i = 0; i < out->count; i++) {
+        gy_query_node *made = NULL;
+        GY_TRY(copy_node(c, node, out, out->stages[i]->root, &made));
+        out->stages[i]->root = made;
+        if (node->kind != GY_QUERY_PROJECT) {
+            continue;
+        }
+        made->values = take(c, made->count, sizeof(*made->values));
+        if (made->values == NULL) {
+            return GY_NOMEM;
+        }
+        for (uint32_t k = 0; k < made->count; k++) {
+            made->values[k] =
+                k < node->count ? node->values[k] : column_node(c, made->columns[k]);
+            if (made->values[k] == NULL) {
+                return GY_NOMEM;
+            }
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status cut_leaf(cutter *c, const gy_query_node *node, rows *out)
+{
+    const bool is_scan = node->kind == GY_QUERY_SCAN;
+    GY_TRY(add_stage(c, is_scan ? node->table : NULL, 1, out));
+    return copy_node(c, node, out, NULL, &out->stages[0]->root);
+}
+
+/* ---- One vertex ---- */
+
+/* The operator where all rows of its inputs are. */
+static gy_status at_one(cutter *c, const gy_query_node *node, rows *left, rows *right,
+                        rows *out)
+{
+    gy_query_node *leaf = NULL, *other = NULL;
+    if (right == NULL && is_single(left) && left->order_count == 0) {
+        *out = *left;
+        leaf = left->stages[0]->root;
+    } else {
+        GY_TRY(add_stage(c, NULL, 1, out));
+        GY_TRY(gather(c, left, node->left, out->stages[0], &leaf));
+    }
+    if (right != NULL) {
+        GY_TRY(gather(c, right, node->right, out->stages[0], &other));
+    }
+    GY_TRY(copy_node(c, node, out, leaf, &out->stages[0]->root));
+    out->stages[0]->root->right = other;
+    return GY_OK;
+}
+
+/* ---- Joins ---- */
+
+/* Whether rows of the side in memory come out that have no match. */
+static bool gives_built(const gy_query_node *node, bool builds_left)
+{
+    switch (node->join) {
+    case GY_QUERY_INNER:
+    case GY_QUERY_ANTI_NULL:
+        return false;
+    case GY_QUERY_RIGHT:
+        return !builds_left;
+    case GY_QUERY_FULL:
+        return true;
+    case GY_QUERY_LEFT:
+    case GY_QUERY_SEMI:
+    case GY_QUERY_ANTI:
+    default:
+        return builds_left;
+    }
+}
+
+/* Each vertex of the probing side reads all of the other one. */
+static gy_status join_broadcast(cutter *c, const gy_query_node *node, bool builds_left,
+                                rows sides[2], rows *out)
+{
+    const gy_query_node *built = builds_left ? node->left : node->right;
+    const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
+    gy_query_input *input = NULL;
+    *out = sides[builds_left ? 1 : 0];
+    GY_TRY(end_stages(c, &sides[builds_left ? 0 : 1], &all, built->rows, &input));
+    for (uint32_t i = 0; i < out->count; i++) {
+        gy_query_stage *stage = out->stages[i];
+        gy_query_node *leaf = NULL, *made = NULL;
+        GY_TRY(add_input(c, stage, input));
+        GY_TRY(leaf_of(c, input, built->columns, built->count, built->rows, &leaf));
+        stage->root->rows = builds_left ? node->right->rows : node->left->rows;
+        GY_TRY(copy_node(c, node, out, builds_left ? leaf : stage->root, &made));
+        made->right = builds_left ? stage->root : leaf;
+        stage->root = made;
+    }
+    return GY_OK;
+}
+
+/* Both sides by the hash of their keys. */
+static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool builds_left,
+                              bool is_ordered, rows sides[2], rows *out)
+{
+    gy_query_node *left = NULL, *right = NULL;
+    const bool has_built = gives_built(node, builds_left);
+    const bool is_left_alone = node->join == GY_QUERY_SEMI || node->join == GY_QUERY_ANTI;
+    GY_TRY(add_stage(c, NULL, c->options->parts, out));
+    gy_query_stage *stage = out->stages[0];
+    const division lefts = {.node = node->left,
+                            .keys = node->left_keys,
+                            .key_count = node->key_count,
+                            .is_ordered =
+                                is_ordered && (is_left_alone || !builds_left || has_built),
+                            .to = stage};
+    const division rights = {.node = node->right,
+                             .keys = node->right_keys,
+                             .key_count = node->key_count,
+                             .is_ordered =
+                                 is_ordered && !is_left_alone && (builds_left || has_built),
+                             .to = stage};
+    GY_TRY(by_hash(c, &sides[0], &lefts, &left));
+    GY_TRY(by_hash(c, &sides[1], &rights, &right));
+    const rows *probe = &sides[builds_left ? 1 : 0], *built = &sides[builds_left ? 0 : 1];
+    out->order_count = probe->order_count + built->order_count;
+    GY_TRY(join_keys(c, probe->order, probe->order_count, built, &out->order));
+    GY_TRY(copy_node(c, node, out, left, &stage->root));
+    stage->root->right = right;
+    return GY_OK;
+}
+
+static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
+{
+    rows sides[2];
+    const bool builds_left = gy_query_builds_left(node);
+    const gy_query_node *built = builds_left ? node->left : node->right;
+    const double bytes = built->rows * (8.0 * built->count + 8);
+    const bool has_built = gives_built(node, builds_left);
+    const bool may_hash =
+        node->key_count > 0 && node->join != GY_QUERY_ANTI_NULL && c->options->parts > 1;
+    GY_TRY(cut(c, node->left, is_ordered, &sides[0]));
+    GY_TRY(cut(c, node->right, is_ordered, &sides[1]));
+    if (!has_built && (bytes <= c->options->broadcast_bytes || !may_hash)) {
+        return join_broadcast(c, node, builds_left, sides, out);
+    }
+    return may_hash ? join_by_hash(c, node, builds_left, is_ordered, sides, out)
+                    : at_one(c, node, &sides[0], &sides[1], out);
+}
+
+/* ---- Aggregates ---- */
+
+static bool is_double(const cutter *c, uint32_t column)
+{
+    return c->plan->columns[column].type.kind == GY_FIELD_DOUBLE;
+}
+
+/* Whether the answer depends on which of equal values (-0 and 0) comes first. */
+static bool depends_on_order(const cutter *c, const gy_query_node *node)
+{
+    for (uint32_t i = 0; i < node->group_count; i++) {
+        if (is_double(c, node->columns[i])) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < node->count - node->group_count; i++) {
+        const gy_query_aggregate *one = &node->aggregates[i];
+        if (strcmp(one->function, "any") == 0 ||
+            (one->function[0] == 'm' && is_double(c, one->input))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_distinct(const gy_query_node *node)
+{
+    for (uint32_t i = 0; i < node->count - node->group_count; i++) {
+        if (node->aggregates[i].is_distinct) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static gy_status cut_aggregate(cutter *c, const gy_query_node *node, rows *out)
+{
+    rows below;
+    gy_query_node *leaf = NULL;
+    gy_query_input *input = NULL;
+    const bool is_ordered = depends_on_order(c, node);
+    GY_TRY(cut(c, node->left, is_ordered, &below));
+    if (is_single(&below)) {
+        return at_one(c, node, &below, NULL, out);
+    }
+    GY_TRY(add_stage(c, NULL, node->group_count > 0 ? c->options->parts : 1, out));
+    gy_query_stage *stage = out->stages[0];
+    if (has_distinct(node) || below.order_count > 0) {
+        GY_TRY(end_stages(c, &below,
+                          &(gy_query_sink){.parts = stage->vertices,
+                                           .keys = node->columns,
+                                           .key_count = node->group_count,
+                                           .ordinal = GY_QUERY_NONE},
+                          node->left->rows, &input));
+        GY_TRY(add_input(c, stage, input));
+        GY_TRY(
+            leaf_of(c, input, node->left->columns, node->left->count, node->left->rows, &leaf));
+        return copy_node(c, node, out, leaf, &stage->root);
+    }
+    GY_TRY(end_stages(c, &below,
+                      &(gy_query_sink){.parts = stage->vertices,
+                                       .keys = node->columns,
+                                       .key_count = node->group_count,
+                                       .aggregate = node,
+                                       .ordinal = GY_QUERY_NONE},
+                      node->rows, &input));
+    input->aggregate = node;
+    input->columns = node->columns;
+    input->count = node->count;
+    GY_TRY(add_input(c, stage, input));
+    return leaf_of(c, input, node->columns, node->count, node->rows, &stage->root);
+}
+
+/* ---- Order ---- */
+
+/* The operator in each stage, for at most so many rows, then its end where they come together.
+ */
+static gy_status cut_sort(cutter *c, const gy_query_node *node, rows *out)
+{
+    rows below;
+    gy_query_input *input = NULL;
+    const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
+    const bool is_cut = node->limit >= 0 && node->limit < INT64_MAX - node->offset;
+    GY_TRY(cut(c, node->left, true, &below));
+    if (is_single(&below)) {
+        return at_one(c, node, &below, NULL, out);
+    }
+    gy_query_key *keys = NULL;
+    GY_TRY(join_keys(c, node->keys, node->kind == GY_QUERY_SORT ? node->key_count : 0, &below,
+                     &keys));
+    const uint32_t key_count =
+        (node->kind == GY_QUERY_SORT ? node->key_count : 0) + below.order_count;
+    for (uint32_t i = 0; i < below.count; i++) {
+        gy_query_node *made = NULL;
+        if (node->kind != GY_QUERY_SORT && !is_cut) {
+            break;
+        }
+        GY_TRY(copy_node(c, node, &below, below.stages[i]->root, &made));
+        made->offset = 0;
+        made->limit = is_cut ? node->limit + node->offset : -1;
+        if (node->kind == GY_QUERY_SORT) {
+            made->keys = keys;
+            made->key_count = key_count;
+        }
+        below.stages[i]->root = made;
+    }
+    GY_TRY(add_stage(c, NULL, 1, out));
+    gy_query_stage *stage = out->stages[0];
+    GY_TRY(end_stages(c, &below, &all, node->rows, &input));
+    input->keys = keys;
+    input->key_count = key_count;
+    GY_TRY(add_input(c, stage, input));
+    GY_TRY(leaf_of(c, input, node->columns, node->count, node->rows, &stage->root));
+    if (node->limit >= 0 || node->offset > 0) {
+        const gy_query_node end = {.kind = GY_QUERY_LIMIT,
+                                   .columns = node->columns,
+                                   .count = node->count,
+                                   .rows = node->rows,
+                                   .limit = node->limit,
+                                   .offset = node->offset};
+        GY_TRY(copy_node(c, &end, out, stage->root, &stage->root));
+    }
+    return GY_OK;
+}
+
+/* ---- Sets ---- */
+
+/* A side's columns under the names of the operator's. */
+static gy_status rename_side(cutter *c, const gy_query_node *node, const gy_query_node *side,
+                             gy_query_stage *stage)
+{
+    const rows none = {.count = 0};
+    gy_query_node *made = NULL;
+    const gy_query_node project = {.kind = GY_QUERY_PROJECT,
+                                   .columns = node->columns,
+                                   .count = node->count,
+                                   .rows = side->rows};
+    GY_TRY(copy_node(c, &project, &none, stage->root, &made));
+    made->values = take(c, node->count, sizeof(*made->values));
+    if (made->values == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < node->count; i++) {
+        made->values[i] = column_node(c, side->columns[i]);
+        if (made->values[i] == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    stage->root = made;
+    return GY_OK;
+}
+
+static gy_status unite(cutter *c, const gy_query_node *node, rows sides[2], rows *out)
+{
+    *out = (rows){.count = sides[0].count + sides[1].count};
+    out->stages = take(c, out->count, sizeof(gy_query_stage *));
+    if (out->stages == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < out->count; i++) {
+        const bool is_left = i < sides[0].count;
+        out->stages[i] = is_left ? sides[0].stages[i] : sides[1].stages[i - sides[0].count];
+        GY_TRY(rename_side(c, node, is_left ? node->left : node->right, out->stages[i]));
+    }
+    return GY_OK;
+}
+
+static gy_status cut_set(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
+{
+    rows sides[2];
+    gy_query_node *left = NULL, *right = NULL;
+    const bool is_union = node->set == GY_SQL_UNION;
+    GY_TRY(cut(c, node->left, is_ordered || !is_union, &sides[0]));
+    GY_TRY(cut(c, node->right, is_ordered || !is_union, &sides[1]));
+    if (is_union && sides[0].order_count + sides[1].order_count == 0) {
+        return unite(c, node, sides, out);
+    }
+    if (is_union || node->count == 0 || c->options->parts == 1) {
+        return at_one(c, node, &sides[0], &sides[1], out);
+    }
+    GY_TRY(add_stage(c, NULL, c->options->parts, out));
+    gy_query_stage *stage = out->stages[0];
+    for (int i = 0; i < 2; i++) {
+        const gy_query_node *side = i == 0 ? node->left : node->right;
+        gy_query_input *input = NULL;
+        GY_TRY(end_stages(c, &sides[i],
+                          &(gy_query_sink){.parts = stage->vertices,
+                                           .keys = side->columns,
+                                           .key_count = side->count,
+                                           .ordinal = GY_QUERY_NONE},
+                          side->rows, &input));
+        GY_TRY(add_input(c, stage, input));
+        GY_TRY(
+            leaf_of(c, input, side->columns, side->count, side->rows, i == 0 ? &left : &right));
+    }
+    GY_TRY(copy_node(c, node, out, left, &stage->root));
+    stage->root->right = right;
+    return GY_OK;
+}
+
+/* ---- The plan ---- */
+
+static gy_status cut(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
+{
+    rows below;
+    switch (node->kind) {
+    case GY_QUERY_SCAN:
+    case GY_QUERY_VALUES:
+        return cut_leaf(c, node, out);
+    case GY_QUERY_FILTER:
+    case GY_QUERY_PROJECT:
+    case GY_QUERY_CHECK:
+        return cut_row_wise(c, node, is_ordered, out);
+    case GY_QUERY_JOIN:
+        return cut_join(c, node, is_ordered, out);
+    case GY_QUERY_AGGREGATE:
+        return cut_aggregate(c, node, out);
+    case GY_QUERY_SORT:
+    case GY_QUERY_LIMIT:
+        return cut_sort(c, node, out);
+    case GY_QUERY_SET:
+        return cut_set(c, node, is_ordered, out);
+    case GY_QUERY_SINGLE:
+    case GY_QUERY_KINDS:
+    default:
+        GY_ASSERT(node->kind == GY_QUERY_SINGLE);
+        GY_TRY(cut(c, node->left, is_ordered, &below));
+        return at_one(c, node, &below, NULL, out);
+    }
+}
+
+static gy_status cut_root(cutter *c)
+{
+    rows all;
+    GY_TRY(cut(c, c->plan->root, true, &all));
+    if (all.order_count > 0) {
+        rows one;
+        GY_TRY(add_stage(c, NULL, 1, &one));
+        GY_TRY(gather(c, &all, c->plan->root, one.stages[0], &one.stages[0]->root));
+        all = one;
+    }
+    uint32_t *results = take(c, all.count, sizeof(*results));
+    if (results == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < all.count; i++) {
+        results[i] = number_of(c, all.stages[i]);
+        all.stages[i]->is_ended = true;
+    }
+    c->out->results = results;
+    c->out->result_count = all.count;
+    return GY_OK;
+}
+
+gy_status gy_query_cut(const gy_query_plan *plan, const gy_query_cut_options *options,
+                       gy_query_stages *stages)
+{
+    GY_ASSERT(options->parts >= 1);
+    *stages = (gy_query_stages){.plan = {.source = plan->source}};
+    cutter c = {.out = stages, .plan = plan, .options = options};
+    GY_TRY(GY_GROW("query.columns", stages->plan.columns, stages->plan.column_capacity,
+                   plan->column_count + 1));
+    if (plan->column_count > 0) {
+        memcpy(stages->plan.columns, plan->columns,
+               plan->column_count * sizeof(*plan->columns));
+    }
+    stages->plan.column_count = plan->column_count;
+    return cut_root(&c);
+}
+
+void gy_query_stages_fini(gy_query_stages *stages)
+{
+    gy_query_plan_fini(&stages->plan);
+    *stages = (gy_query_stages){.count = 0};
+}

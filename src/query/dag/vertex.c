@@ -1,0 +1,199 @@
+/* The vertex program: a stage's text is read, its plan is run over the vertex's inputs, and its
+ * rows are written by the sink. */
+#include "query/dag/dag_priv.h"
+
+#include <gyre/query.h>
+
+#include <string.h>
+
+typedef struct output {
+    gy_query_work *work;
+    const gy_query_sink *sink;
+    gy_schema *schema; /* of what is written */
+    int *keys;         /* (key_count) places of the keys in it */
+    gy_frame **parts;  /* (sink->parts) */
+    gy_rows_buffer buffer;
+    int64_t rows;
+} output;
+
+/* ---- Writing ---- */
+
+static gy_status write_frame(output *out, uint32_t part, const gy_frame *frame)
+{
+    out->buffer.size_bytes = 0;
+    GY_TRY(gy_rows_write(frame, &out->buffer));
+    const gy_status status =
+        gy_vertex_write(out->work->vertex, (int)part, out->buffer.data, out->buffer.size_bytes);
+    out->work->is_lost = out->work->is_lost || status != GY_OK;
+    return status;
+}
+
+static gy_status write_parts(output *out, const gy_frame *frame)
+{
+    const gy_query_sink *sink = out->sink;
+    gy_status status = GY_OK;
+    GY_TRY(gy_rows_partition_hash(frame, out->keys, (int)sink->key_count, (int)sink->parts,
+                                  out->parts));
+    for (uint32_t i = 0; i < sink->parts; i++) {
+        if (status == GY_OK && gy_frame_rows(out->parts[i]) > 0) {
+            status = write_frame(out, i, out->parts[i]);
+        }
+        gy_frame_drop(out->parts[i]);
+    }
+    return status;
+}
+
+/* Takes the frame. */
+static gy_status put_frame(output *out, gy_frame *frame)
+{
+    gy_status status = GY_OK;
+    const int64_t rows = gy_frame_rows(frame);
+    if (rows == 0) {
+        gy_frame_drop(frame);
+        return GY_OK;
+    }
+    if (out->sink->ordinal != GY_QUERY_NONE) {
+        status = gy_query_number_rows(out->schema, out->rows, false, &frame);
+    }
+    out->rows += rows;
+    if (status == GY_OK) {
+        status = out->sink->parts == 1 ? write_frame(out, 0, frame) : write_parts(out, frame);
+    }
+    gy_frame_drop(frame);
+    return status;
+}
+
+/* Where keys and numbers stand in what is written. */
+static gy_status begin(output *out, gy_query_run *run)
+{
+    const gy_query_sink *sink = out->sink;
+    const gy_query_node *root = run->plan->root;
+    out->keys = gy_alloc_zero("query.keys", sink->key_count + 1u, sizeof(*out->keys));
+    out->parts = gy_alloc_zero("query.parts", sink->parts, sizeof(gy_frame *));
+    if (out->keys == NULL || out->parts == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < sink->key_count; i++) {
+        out->keys[i] = sink->aggregate != NULL ? (int)i : gy_query_index(root, sink->keys[i]);
+        GY_ASSERT(out->keys[i] >= 0);
+    }
+    if (sink->ordinal == GY_QUERY_NONE) {
+        return GY_OK;
+    }
+    uint32_t *columns = gy_arena_alloc(&run->arena, (root->count + 1u) * sizeof(*columns));
+    if (columns == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < root->count; i++) {
+        columns[i] = root->columns[i];
+    }
+    columns[root->count] = sink->ordinal;
+    return gy_query_schema_of(run->plan, columns, root->count + 1, &out->schema);
+}
+
+static gy_status write_all(output *out, gy_query_run *run)
+{
+    gy_query_stream stream = {.schema = NULL};
+    GY_TRY(begin(out, run));
+    GY_TRY(gy_query_run_rows(run, &stream));
+    if (out->sink->aggregate != NULL) {
+        GY_TRY(gy_query_aggregate_rows(run, out->sink->aggregate, run->plan->root,
+                                       GY_ROWS_PARTIAL, &stream));
+    }
+    gy_status status = GY_OK;
+    while (status == GY_OK) {
+        gy_frame *frame = NULL;
+        status = stream.source.next(stream.source.arg, &frame);
+        status = status == GY_OK ? put_frame(out, frame) : status;
+    }
+    gy_query_stream_close(&stream);
+    return status == GY_DONE ? GY_OK : status;
+}
+
+/* ---- Counting ---- */
+
+enum { COUNTERS_MAX = 60 }; /* of a vertex there are 64 */
+
+static void count_rows(gy_vertex *vertex, const gy_query_run *run, const char *stage)
+{
+    for (uint32_t i = 0; i < run->plan->node_count && i < COUNTERS_MAX; i++) {
+        char name[64];
+        gy_print(name, sizeof(name), "rows %s.%u", stage, i);
+        gy_vertex_count(vertex, name, run->meters[i].rows);
+    }
+}
+
+/* ---- The program ---- */
+
+static gy_status run_fragment(gy_query_work *work, const char *stage)
+{
+    output out = {.work = work, .sink = &work->fragment->stage.sink};
+    const gy_engine_options one = GY_OPTIONS(gy_engine_options, .workers = 1);
+    gy_query_run run = {.plan = &work->fragment->plan,
+                        .memory_bytes = work->fragment->reading.memory_bytes,
+                        .open_leaf = gy_query_leaf_open,
+                        .leaf_arg = work};
+    run.scratch = gy_vertex_scratch(work->vertex);
+    if (run.scratch == NULL) {
+        work->is_lost = true;
+        return GY_IO;
+    }
+    GY_TRY(gy_engine_new(&one, &run.engine));
+    gy_engine *engine = run.engine;
+    gy_status status = gy_query_run_init(&run);
+    run.keeping += out.sink->aggregate != NULL ? 1 : 0;
+    status = status == GY_OK ? write_all(&out, &run) : status;
+    if (status == GY_OK) {
+        count_rows(work->vertex, &run, stage);
+    }
+    gy_query_run_fini(&run);
+    gy_engine_free(engine);
+    gy_schema_drop(out.schema);
+    gy_free(out.keys);
+    gy_free(out.parts);
+    gy_free(out.buffer.data);
+    return status;
+}
+
+/* A failure that comes again in each attempt, and that the run in one process says better. */
+static gy_status wrong_rows(gy_status status)
+{
+    char text[512];
+    switch ((int)status) {
+    case GY_FORMAT:
+    case GY_ARG:
+    case GY_TYPE:
+    case GY_NUMERIC:
+    case GY_LIMIT:
+    case GY_UNSUPPORTED:
+    case GY_NOTFOUND:
+        gy_print(text, sizeof(text), "%s", gy_error_text());
+        return gy_fail(GY_FORMAT, GY_QUERY_WRONG_ROWS "%s", text);
+    default:
+        return status;
+    }
+}
+
+gy_status gy_query_vertex(gy_vertex *vertex)
+{
+    size_t size = 0;
+    const char *data = gy_vertex_parameter(vertex, &size);
+    const char *end = memchr(data, '\n', size);
+    char stage[16];
+    gy_query_fragment fragment;
+    if (end == NULL || (size_t)(end - data) >= sizeof(stage)) {
+        return gy_fail(GY_ARG, "a query's vertex without a stage");
+    }
+    gy_print(stage, sizeof(stage), "%.*s", (int)(end - data), data);
+    end++;
+    GY_TRY(gy_query_fragment_read(end, size - (size_t)(end - data), &fragment));
+    char nothing[1] = "";
+    gy_sql_report report = {.status = GY_OK};
+    const gy_sql_source source = {.path = "query", .text = nothing, .report = &report};
+    fragment.plan.source = &source;
+    fragment.plan.root = fragment.stage.root;
+    gy_query_work work = {.vertex = vertex, .fragment = &fragment};
+    const gy_status status = run_fragment(&work, stage);
+    gy_query_fragment_fini(&fragment);
+    return status < 0 && !work.is_lost ? wrong_rows(status) : status;
+}

@@ -1,0 +1,186 @@
+/*
+ * Goal: a query as a job has the bytes that it has in one process: random queries over pieces
+ * of files with 1, 2 and 4 processes, and while processes are killed; a memo runs again only
+ * what changed.
+ */
+#include "jobs_kit.h"
+
+#include "command_kit.h" /* behind the other kit, whose locals have names of its globals */
+
+#include "gy_test.h"
+
+GY_TEST(random_queries_have_the_same_bytes_as_jobs)
+{
+    char line[1024];
+    const char *binary = getenv("GYRE_BIN");
+    snprintf(line, sizeof(line),
+             "python3 " GYRE_SOURCE "/tests/system/random_jobs.py %s $PWD %llu %ld",
+             binary != NULL ? binary : "build/dev/gyre", (unsigned long long)gy_test_seed(),
+             gy_test_cases(12));
+    const int status = shell(line);
+    printf("%s", output);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d", line, status);
+    }
+}
+
+static const char *const lines[] = {
+    "printf 'a,b,c\\n1,10,x\\n2,20,y\\n3,,x\\n' >t.csv; mkdir m; "
+    "for i in 1 2 3 4 5; do printf 'k,n\\n%d,1\\n%d,2\\n' $i $i >m/$i.csv; done; "
+    "seq 20000 | sed '1i n' >big.csv",
+    /* errors are those of one process */
+    "! gyre query --tables . -p 2 'select b / (a - 2) from t' 2>said; ! gyre query --tables . "
+    "'select b / (a - 2) from t' 2>here; cmp said here && grep -q 'division by zero' said",
+    "(seq 300000; echo x) | sed 's/$/,1/; 1i n,m' >late.csv; gyre query --tables . -p 2 "
+    "--format csv 'select count(n) from late' 2>said | grep -qx 300001 && grep -q "
+    "'late.csv:300002: x' said && grep -c said: said | grep -qx 0",
+    "(seq 300; seq 3) | awk '{ print $1 \",\" (NR > 300 ? 7 : \"\") }' | sed '1i n,m' "
+    ">few.csv; "
+    "for o in '-w 1' '-p 2 --split 64'; do gyre query --tables . $o --format csv 'select "
+    "sum(m) "
+    "from few' | grep -qx 21 || exit 1; done",
+    "! gyre query --tables . -p 2 'select (select a from t)' 2>said; grep -q '^query:1:8: more "
+    "than one row' said",
+    "! gyre query -p 2 'select nme' 2>said; grep -q '^query:1:8' said",
+    "! gyre query --timeout 5 'select 1' 2>said; grep -q 'need --processes or --memo' said",
+    /* what is said of stages */
+    "gyre query --tables . -p 3 --explain 'select c, sum(b) from t group by c' | grep -qx "
+    "'stage 0: a vertex a piece, groups in part, 3 parts by the hash of c\\|stage 0: 1 vertex, "
+    "groups in part, 3 parts by the hash of c'",
+    "gyre query --tables . -p 2 --split 64 --stats 'select a from t where a > 1' 2>said "
+    ">/dev/null && grep -q '^ *2 rows .*filter' said",
+    "gyre query --tables . -p 2 'select a from t; select c from t' | grep -c '(3 rows)' | grep "
+    "-qx 2",
+    "gyre query --tables . -p 2 --folder $PWD/own 'select a from t; select c from t' && [ -e "
+    "own/id ] && [ -e own-2/id ] && [ $(ls -d own* | wc -l) = 2 ]",
+    /* one of several files, the end of a file */
+    "ask() { gyre query --memo kept --split 4096 --stats --format csv \"$1\" >got 2>said && "
+    "gyre "
+    "query --format csv \"$1\" | cmp - got; }; files='select k, sum(n) from \"m/*.csv\" group "
+    "by k'; end='select n % 7, count(*) from \"big.csv\" group by 1'; "
+    "ask \"$files\" && grep -q '^stage 0: 5 vertices, 5 ran, 0 remem' said && "
+    "printf 'k,n\\n3,9\\n' >m/3.csv && ask \"$files\" && grep -q '^stage 0: 5 vertices, 1 ran, "
+    "4 remem' said && printf 'k,n\\n0,9\\n' >m/0.csv && ask \"$files\" && grep -q '^stage 0: 6 "
+    "vertices, 1 ran, 5 remem' said && ask \"$files\" && grep -q '^stage 0: 6 vertices, 0 ran' "
+    "said && ask \"$end\" && grep -q '^stage 0: 27 vertices, 27 ran, 0 remem' said && echo 5 "
+    ">>big.csv && ask \"$end\" && grep -q '^stage 0: 27 vertices, 1 ran, 26 remem' said",
+};
+
+GY_TEST(jobs_of_queries_say_what_one_process_says)
+{
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const int status = shell(lines[i]);
+        if (status != 0) {
+            fail_msg("'%s' ended with %d: %s", lines[i], status, output);
+        }
+    }
+}
+
+/* ---- Deaths ---- */
+
+/* A job with a process killed at a random point; whether it was. */
+static bool kill_one(const char *binary, gy_random *chance)
+{
+    char tables[256], got[256], log[256];
+    snprintf(tables, sizeof(tables), "%s", folder);
+    snprintf(got, sizeof(got), "%s/got.csv", folder);
+    snprintf(log, sizeof(log), "%s/log", folder);
+    char text[] = "select l.n, count(*), sum(r.n) from k l full join k r on l.n = r.m group by "
+                  "l.n order by 1 desc limit 500";
+    char *arguments[] = {(char *)(uintptr_t)binary,
+                         "query",
+                         "--tables",
+                         tables,
+                         "-p",
+                         "2",
+                         "--split",
+                         "64KiB",
+                         "-o",
+                         got,
+                         text,
+                         NULL};
+    const pid_t manager = kit_start(arguments, log);
+    const double last = kit_now() + KIT_WAIT_SECONDS;
+    uint64_t wait = gy_random_below(chance, 100);
+    bool was_killed = false;
+    int status = 0;
+    while (waitpid(manager, &status, WNOHANG) == 0) {
+        pid_t workers[8];
+        const int count = kit_workers(manager, workers, 8);
+        if (count > 0 && !was_killed && wait-- == 0) {
+            was_killed = kill(workers[gy_random_below(chance, (uint64_t)count)], SIGKILL) == 0;
+        }
+        assert_true(kit_now() < last);
+        kit_pause();
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fail_msg("the query ended with %d: %s", status, kit_read(log, NULL));
+    }
+    return was_killed;
+}
+
+GY_TEST(a_process_that_is_killed_changes_no_byte)
+{
+    enum { TRIES_MAX = 60 };
+    gy_random chance = {.key = gy_test_seed()};
+    const char *binary = getenv("GYRE_BIN");
+    int killed = 0;
+    assert_int_equal(
+        shell("seq 60000 | awk '{ print $1 % 5000 \",\" $1 % 977 }' | sed '1i "
+              "n,m' >k.csv; gyre query --tables . --format csv 'select l.n, "
+              "count(*), sum(r.n) from k l full join k r on l.n = r.m group by l.n "
+              "order by 1 desc limit 500' >want.csv"),
+        0);
+    for (int i = 0; i < TRIES_MAX && killed < gy_test_cases(3); i++) {
+        killed += kill_one(binary != NULL ? binary : "build/dev/gyre", &chance);
+        if (shell("cmp want.csv got.csv") != 0) {
+            fail_msg("after %d deaths: %s", killed, output);
+        }
+    }
+    assert_true(killed > 0);
+}
+
+/* ---- TPC-H ---- */
+
+static const char *const queries[] = {"1", "3", "4", "6", "9", "12", "13", "14", "16", "18"};
+
+GY_TEST(ten_queries_of_tpch_have_the_same_bytes_as_jobs)
+{
+    const char *named = getenv("GYRE_DUCKDB");
+    const char *python = named != NULL ? named : "python3";
+    char line[2048];
+    snprintf(line, sizeof(line),
+             "%s -c 'import duckdb; duckdb.connect().execute(\"load tpch\")'", python);
+    if (shell(line) != 0) {
+        printf("skipped: %s has no DuckDB with tpch built in\n", python);
+        return;
+    }
+    snprintf(line, sizeof(line),
+             "mkdir data && %s " GYRE_SOURCE
+             "/tests/system/tpch.py make data 0.01 1 3 4 6 9 12 13 14 16 18",
+             python);
+    if (shell(line) != 0) {
+        fail_msg("%s: %s", line, output);
+    }
+    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+        snprintf(line, sizeof(line),
+                 "gyre query --tables data -f data/%s.sql "
+                 "--format csv -w 1 >one && gyre query --tables data -f data/%s.sql -p 2 "
+                 "--split 64KiB --format csv >two && cmp one two",
+                 queries[i], queries[i]);
+        if (shell(line) != 0) {
+            fail_msg("query %s: %s", queries[i], output);
+        }
+    }
+}
+
+/* Jobs leave their history and folders in the test's own. */
+static int make_folder(void **state)
+{
+    char path[128];
+    const int failed = kit_make_folder(state);
+    snprintf(path, sizeof(path), "%s/state", folder);
+    return failed != 0 ? failed : setenv("XDG_STATE_HOME", path, 1);
+}
+
+GY_TEST_MAIN(make_folder, kit_remove_folder)
