@@ -411,6 +411,29 @@ GY_API gy_comm *gy_mesh_axis_comm(const gy_mesh *mesh, int axis);
  */
 GY_API GY_MUST_CHECK gy_status gy_pin(gy_node pinned, const char *axis, gy_placement placement);
 
+/* ---- stages ---- */
+
+/**
+ * On a mesh with an axis `pipe` each rank along it runs the nodes of one stage; values go from
+ * stage to stage, and gradients back. Any stages of any nodes give the values that one rank
+ * gives. A node without one is of the stage of the node that it is the gradient of, else of its
+ * largest input's. Parameters live where they are used. Without this call and gy_graph_cut()
+ * stages are cut by cost. Called before the first session of the graph; of inputs, parameters
+ * and constants it says nothing.
+ * @return GY_OK; the graph's failure; GY_ARG no node, or a stage outside [0, 64). One that the
+ *         mesh does not have fails where the graph is first compiled
+ */
+GY_API GY_MUST_CHECK gy_status gy_stage(gy_node node, int stage);
+/**
+ * Stages 1, 2, … begin at the nodes of these names, in the order in which the graph was built:
+ * at those that read it, where the name is that of a parameter or input. Called when the
+ * gradients are there, and before the first session.
+ * @return GY_OK; the graph's failure; GY_ARG no node is called so (the nearest names are), no
+ *         gradient passes through it, two names of one place
+ */
+GY_API GY_MUST_CHECK gy_status gy_graph_cut(gy_graph *graph, const char *const *names,
+                                            int count);
+
 /* ---- sessions ---- */
 
 /** Parameters, and the programs that were compiled from a graph. @threads owner */
@@ -491,7 +514,7 @@ GY_API GY_MUST_CHECK gy_status gy_session_decide(gy_session *session, int64_t ba
 /**
  * What this rank has of a parameter, borrowed from the session: the whole, or the part that
  * gy_pin gives it. It is made when it is first asked for. Change it between runs only. NULL: no
- * such name, or no memory.
+ * such name, no memory, or other stages keep it.
  */
 GY_API gy_tensor *gy_session_parameter(gy_session *session, const char *name);
 /**
@@ -523,15 +546,16 @@ GY_API gy_session_stats gy_session_statistics(const gy_session *session);
 
 /** The exchanges of one kind along one axis in all runs so far, as this rank saw them. */
 typedef struct gy_exchange_stats {
-    const char *axis; /* "data"; "mesh": all ranks; static */
-    gy_operation operation;
+    const char *axis; /* "data"; "pipe": between stages; "mesh": all ranks; static */
+    gy_operation operation; /* GY_OPERATION_COUNT: messages */
     uint64_t count;
     uint64_t sent_bytes; /* by this rank; where ranks share memory, what it copied to and from
                             that of the others */
     double hidden_s, exposed_s; /* computing beside it, or not; of several at once, a share */
 } gy_exchange_stats;
-/** As many kinds as there can be: four a mesh axis, and the barrier that ends a run. */
-enum { GY_EXCHANGE_KINDS_MAX = 4 * GY_MESH_MAX + 1 };
+/** As many kinds as there can be: four a mesh axis, messages between stages, and the barrier
+ * that ends a run. */
+enum { GY_EXCHANGE_KINDS_MAX = 4 * GY_MESH_MAX + 2 };
 /**
  * Fills one row for each kind that the session's mesh can have, in an order that does not
  * change, also where there was none.

@@ -86,6 +86,16 @@ gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const 
 GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end,
                                       void *arg);
 
+/**
+ * Start a send or a receive, which takes no number; `end` is called exactly once, also for a
+ * communicator that has failed. The message's memory is borrowed until then. Never blocks.
+ * @return GY_OK; GY_ARG a bad message, GY_NOMEM: `end` is not called @threads any
+ */
+GY_MUST_CHECK gy_status gy_coll_send(gy_comm *comm, const gy_message *message, gy_coll_end end,
+                                     void *arg);
+GY_MUST_CHECK gy_status gy_coll_receive(gy_comm *comm, const gy_message *message,
+                                        gy_coll_end end, void *arg);
+
 /** Make progress, and call the end functions of calls that have ended. Returns true when
  * something moved. Never blocks; returns false at once when another thread makes progress.
  * @threads any */

@@ -153,6 +153,47 @@ gy_status gy_message_step(gy_coll *coll)
     return GY_OK;
 }
 
+static gy_status begin(gy_comm *comm, gy_coll_kind kind, const gy_message *message,
+                       gy_coll_end end, void *arg)
+{
+    GY_ASSERT(kind == GY_COLL_SEND || kind == GY_COLL_RECV);
+    GY_ASSERT(end != NULL);
+    GY_TRY(gy_message_check(comm, kind, message));
+    gy_mutex_lock(&comm->root->lock);
+    if (comm->root->is_failed) {
+        const gy_error failure = comm->root->failure;
+        gy_mutex_unlock(&comm->root->lock);
+        end(arg, gy_error_raise(&failure));
+        return GY_OK;
+    }
+    gy_coll *coll = gy_coll_take_unnumbered(comm);
+    if (coll != NULL) {
+        coll->kind = kind;
+        coll->message = *message;
+        coll->end = end;
+        coll->arg = arg;
+        const gy_status status = gy_message_launch(coll);
+        if (status < 0) { /* all that is under way ends with it, this one too */
+            gy_comm_fail(comm, status);
+        }
+        gy_comm_call_ends(comm);
+    }
+    gy_mutex_unlock(&comm->root->lock);
+    return coll != NULL ? GY_OK : GY_NOMEM;
+}
+
+gy_status gy_coll_send(gy_comm *comm, const gy_message *message, gy_coll_end end, void *arg)
+{
+    GY_ASSERT(message->source == NULL && message->received == NULL);
+    return begin(comm, GY_COLL_SEND, message, end, arg);
+}
+
+gy_status gy_coll_receive(gy_comm *comm, const gy_message *message, gy_coll_end end, void *arg)
+{
+    GY_ASSERT(message->peer != GY_ANY_SOURCE);
+    return begin(comm, GY_COLL_RECV, message, end, arg);
+}
+
 static gy_status run(gy_comm *comm, gy_coll_kind kind, const gy_message *message)
     GY_REQUIRES(comm->root->lock)
 {

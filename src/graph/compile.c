@@ -16,6 +16,7 @@ const gy_compile_pass gy_compile_passes[] = {
     {"dead", gy_rewrite_dead}, /* moves that nobody uses: no number is theirs */
     {"reshard", gy_memory_reshard},
     {"schedule", gy_schedule}, /* numbers the collectives: what follows is this rank's own */
+    {"cut", gy_stages_cut},
     {"epilogues", gy_fuse_epilogues},
     {"layout", gy_lay_out},
     {"fuse", gy_fuse},
@@ -45,6 +46,16 @@ static bool schedules(const gy_compile_pass *pass, const gy_graph *made)
     return pass->run == gy_schedule && made->is_placed;
 }
 
+static bool has_stages(const gy_graph *graph)
+{
+    return graph->mesh.stages > 1;
+}
+
+static bool cuts(const gy_compile_pass *pass, const gy_graph *made)
+{
+    return has_stages(made) ? pass->run == gy_stages_cut : schedules(pass, made);
+}
+
 /* The text of all stages, of which a stage shows how it differs from the one before. */
 typedef struct stages {
     gy_text *text; /* NULL: nobody reads it */
@@ -55,8 +66,11 @@ static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, st
 {
     show(made, pass->name, &shown->before, shown->text);
     const bool is_first = schedules(pass, made) && shown->placement.size_bytes == 0;
-    return shown->text != NULL && is_first ? gy_graph_explain_placement(made, &shown->placement)
-                                           : GY_OK;
+    if (shown->text == NULL || !is_first) {
+        return GY_OK;
+    }
+    GY_TRY(gy_graph_explain_placement(made, &shown->placement));
+    return has_stages(made) ? gy_graph_explain_stages(made, &shown->placement) : GY_OK;
 }
 
 static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, stages *shown,
@@ -67,7 +81,8 @@ static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, 
     show(bound, "bind", &shown->before, shown->text);
     gy_graph *last = NULL;
     for (int i = 0; i < gy_compile_pass_count; i++) {
-        if ((skip >> i & 1) != 0) {
+        const bool is_idle = gy_compile_passes[i].run == gy_stages_cut && !has_stages(bound);
+        if ((skip >> i & 1) != 0 || is_idle) {
             continue;
         }
         gy_graph *next = NULL;
@@ -106,10 +121,14 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
     return status;
 }
 
-gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, bool is_scheduled,
+gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, gy_compile_end end,
                                   gy_graph **out)
 {
+    static const stop ends[] = {[GY_COMPILE_PLACED] = places,
+                                [GY_COMPILE_SCHEDULED] = schedules,
+                                [GY_COMPILE_CUT] = cuts};
     GY_ASSERT(bound->batch > 0 && out != NULL);
     stages shown = {.text = NULL};
-    return run_passes(bound, skip, is_scheduled ? schedules : places, &shown, out);
+    GY_ASSERT((size_t)end < GY_COUNT(ends));
+    return run_passes(bound, skip, ends[end], &shown, out);
 }

@@ -92,6 +92,8 @@ static gy_status step_back(reverse *state, int32_t index)
                                 .inputs = node.inputs,
                                 .input_count = node.input_count,
                                 .outputs = outputs};
+    graph->mark.source = node.mark.source;
+    graph->nodes[node.mark.source].mark.is_differentiated = true;
     GY_TRY(node.op->gradient(&graph->builder, &applied, above, below));
     GY_TRY(gy_graph_status(graph));
     for (int k = 0; k < node.input_count; k++) {
@@ -132,6 +134,7 @@ static gy_status run_reverse(reverse *state, gy_node loss, const gy_node *wrt, i
         char place[128];
         snprintf(place, sizeof(place), "gradient of %s", graph->nodes[i].name);
         gy_status status = step_back(state, i);
+        graph->mark.source = -1;
         if (status < 0) {
             return gy_graph_fail(graph, status, place);
         }

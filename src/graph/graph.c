@@ -39,7 +39,9 @@ gy_graph *gy_graph_new_like(const gy_graph *like)
         graph->batch = like->batch;
         graph->is_placed = like->is_placed;
         graph->predicted_s = like->predicted_s;
+        graph->cuts = like->cuts;
     }
+    graph->mark.source = -1;
     return graph;
 }
 
@@ -169,6 +171,10 @@ static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attribu
     node->op = op;
     node->first_value = graph->value_count;
     node->origin = -1;
+    node->mark = graph->mark;
+    if (graph->batch == 0 && graph->mark.source < 0) { /* the user's own */
+        node->mark.source = graph->node_count;
+    }
     memcpy(&node->attributes, attributes, sizeof(node->attributes));
     return node;
 }

@@ -6,8 +6,8 @@
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
  * epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion, candidates,
- * choose, search, place, exchange), explain/ (placement), memory/ (reshard, memory, chunks),
- * compile, program, init, session, run.
+ * choose, search, place, exchange), stages/ (assign, balance, cut, hand, loads), explain/
+ * (placement), memory/ (reshard, memory, chunks), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -22,8 +22,20 @@ typedef enum gy_axis_kind {
     GY_AXIS_DATA,
     GY_AXIS_MODEL,
     GY_AXIS_AUTO,
-    GY_AXIS_KINDS
+    GY_AXIS_KINDS,
+    GY_AXIS_PIPE = GY_AXIS_KINDS /* cuts the graph, and no value */
 } gy_axis_kind;
+
+/** Sets of stages are bits. */
+enum { GY_STAGES_MAX = 64 };
+
+/** What tells the stage of a node, kept by passes. */
+typedef struct gy_stage_mark {
+    int32_t source;         /* the node of the user's graph whose work it is, or that of its
+                               gradient; -1: made by a pass */
+    bool is_differentiated; /* gradients pass through the source */
+    uint8_t by_hand;        /* gy_stage: the stage and 1; 0: it follows from others */
+} gy_stage_mark;
 
 /** One application of an operator. Everything it points to is the graph's. */
 typedef struct gy_graph_node {
@@ -40,6 +52,8 @@ typedef struct gy_graph_node {
     int32_t input_count, output_count;
     int32_t first_value; /* value number of output 0; output k is first_value + k */
     int32_t origin;      /* index in the user's graph; -1: made by a pass */
+    gy_stage_mark mark;
+    uint64_t homes; /* of a parameter: bits of the stages that keep it; 0: not decided */
 } gy_graph_node;
 
 /** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
@@ -55,6 +69,11 @@ struct gy_mesh {
     gy_comm *comms[GY_MESH_MAX]; /* of this rank's line along each axis; NULL: it is alone
                                     there */
     gy_comm *whole;              /* of all ranks, borrowed; NULL: this process alone */
+    /* Axis `pipe`, of which placement knows nothing: ranks along it have parts of the graph. */
+    int stages; /* 0: there is no such axis */
+    int stage;  /* of this rank */
+    gy_links stage_links;
+    gy_comm *pipe; /* of the ranks that differ in their stage alone; NULL: it has one */
 };
 
 /** All ranks of `comm` (NULL: this process alone) along one data axis. */
@@ -68,7 +87,14 @@ int gy_mesh_row_ranks(const gy_mesh *mesh);
 typedef struct gy_root {
     gy_value value;
     gy_placement placement[GY_MESH_MAX];
+    bool is_elsewhere; /* an effect of other stages; the value stands for nothing */
 } gy_root;
+
+/** Where stages 1, 2, … begin: sources, which ascend. */
+typedef struct gy_stage_cuts {
+    int count; /* 0: none are decided */
+    int32_t first[GY_STAGES_MAX - 1];
+} gy_stage_cuts;
 
 struct gy_graph {
     gy_builder builder; /* first: the graph is a builder of itself */
@@ -82,6 +108,8 @@ struct gy_graph {
     int64_t batch;      /* from bind on: no size is a symbol any more; 0 before */
     bool is_placed;     /* from place on: types hold placements, kernels see parts */
     double predicted_s; /* from place on: a run on several ranks, by the model of costs */
+    gy_stage_cuts cuts;
+    gy_stage_mark mark; /* of nodes to come; without a source those of a user are their own */
     gy_error failure;   /* the first one of any call; status GY_OK: none */
 };
 
@@ -130,6 +158,15 @@ static inline bool gy_value_is(gy_value a, gy_value b)
     return a.node == b.node && a.output == b.output;
 }
 
+/** `made` is `from` in another graph. */
+static inline void gy_graph_inherit(gy_graph_node *made, const gy_graph_node *from)
+{
+    GY_ASSERT(made != from);
+    made->origin = from->origin;
+    made->mark = from->mark;
+    made->homes = from->homes;
+}
+
 /** A new graph with the mesh, batch and stage of `like` (NULL: a user's). NULL: out of memory.
  */
 gy_graph *gy_graph_new_like(const gy_graph *like);
@@ -159,7 +196,8 @@ void gy_graph_print_name(const char *name, gy_text *text);
 typedef struct gy_graph_exchange {
     int32_t node;
     int axis;
-    gy_operation operation;
+    gy_operation operation; /* GY_OPERATION_COUNT: a message to or from another stage, without
+                               an axis */
     gy_placement from, to;
     double sent_bytes;  /* by a rank, on a ring; the mean of the ranks along the axis */
     double predicted_s; /* by the model of costs, as the search reckons */
@@ -228,6 +266,11 @@ gy_status gy_place(const gy_graph *in, gy_graph **out);
 gy_status gy_memory_reshard(const gy_graph *in, gy_graph **out);
 /** Is the node one of these allgathers? The places that gy_memory_reshard gives them stay. */
 bool gy_memory_is_gather(const gy_graph *graph, int32_t index);
+/** The nodes of this rank's stage, with messages to and from the others. Only of a mesh with
+ * stages. */
+gy_status gy_stages_cut(const gy_graph *in, gy_graph **out);
+/** Append what each stage of a scheduled graph computes and sends. GY_NOMEM in text->status. */
+gy_status gy_graph_explain_stages(const gy_graph *graph, gy_text *text);
 /** Bias and relu into the product or convolution before them. */
 gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out);
 /** Blocks of channels where kernels want them, `reorder` at the borders. */
@@ -247,9 +290,13 @@ extern const int gy_compile_pass_count;
 
 /** Run them all but those whose bit is set in `skip`; `text` (may be NULL) gets every stage. */
 gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out);
-/** Run them up to the last one before this rank's own: all values are placed, and exchanges
- * have their order. Without `is_scheduled` up to placement. */
-gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, bool is_scheduled,
+/** Where to end before the last pass. */
+typedef enum gy_compile_end {
+    GY_COMPILE_PLACED,    /* all values are placed */
+    GY_COMPILE_SCHEDULED, /* exchanges have their order: what follows is this rank's own */
+    GY_COMPILE_CUT        /* of a mesh with stages this one's nodes; else as scheduled */
+} gy_compile_end;
+gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, gy_compile_end end,
                                   gy_graph **out);
 
 /* ---- Parts ---- */
@@ -409,7 +456,14 @@ typedef struct gy_session_part {
     gy_type type;                        /* of the whole, with its placements */
     gy_view view;                        /* of the part: row-major, the session's memory */
     int64_t offsets[GY_TENSOR_RANK_MAX]; /* where the part begins in the whole */
+    bool is_elsewhere;     /* other stages keep it: there is no part here, and it is not made */
+    int replicas, replica; /* stages that keep the same part, and which of them this is */
 } gy_session_part;
+
+/** Do other stages keep the parameter, and not this one? @threads owner */
+bool gy_session_is_elsewhere(const gy_session *session, const char *name);
+/** Has the parameter a value, in this rank or another? Alike on all. @threads owner */
+bool gy_session_has(gy_session *session, const char *name);
 
 /** Find a parameter's part, which is made when it is first asked for. GY_NOTFOUND; GY_NOMEM;
  * what the session's source failed with. @threads owner */

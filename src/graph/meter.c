@@ -12,7 +12,8 @@ static const struct {
              {&gy_ops_row_allgather, GY_OPERATION_ALLGATHER},
              {&gy_ops_row_alltoall, GY_OPERATION_ALLTOALL}};
 enum { KINDS = GY_COUNT(kinds) };
-_Static_assert(KINDS *GY_MESH_MAX + 1 == GY_EXCHANGE_KINDS_MAX, "and the barrier");
+enum { MESSAGES = KINDS * GY_MESH_MAX, BARRIERS };
+_Static_assert(BARRIERS + 1 == GY_EXCHANGE_KINDS_MAX, "and what is of no axis that cuts");
 
 void gy_meter_init(gy_meter *meter)
 {
@@ -122,7 +123,7 @@ int gy_meter_kind(const gy_op *op, int axis)
             return axis * KINDS + i;
         }
     }
-    return -1;
+    return op == &gy_ops_row_send || op == &gy_ops_row_receive ? MESSAGES : -1;
 }
 
 /* A row as it is reported. */
@@ -150,8 +151,10 @@ int gy_session_exchanges(const gy_session *session,
                          gy_mesh_axis_name(&session->mesh, axis), kinds[i].operation);
         }
     }
-    rows[count++] =
-        reported(&meter->rows[GY_EXCHANGE_KINDS_MAX - 1], "mesh", GY_OPERATION_BARRIER);
+    if (session->mesh.stages > 0) {
+        rows[count++] = reported(&meter->rows[MESSAGES], "pipe", GY_OPERATION_COUNT);
+    }
+    rows[count++] = reported(&meter->rows[BARRIERS], "mesh", GY_OPERATION_BARRIER);
     GY_ASSERT(count <= GY_EXCHANGE_KINDS_MAX);
     return count;
 }

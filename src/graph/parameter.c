@@ -85,10 +85,24 @@ gy_tensor *gy_session_parameter(gy_session *session, const char *name)
 {
     int32_t index = -1;
     const gy_parameter_slot *slot = NULL;
-    return find_parameter(session, name, &index) < 0 ||
+    return find_parameter(session, name, &index) < 0 || !gy_session_keeps(session, index) ||
                    gy_session_slot(session, index, &slot) < 0
                ? NULL
                : slot->tensor;
+}
+
+bool gy_session_is_elsewhere(const gy_session *session, const char *name)
+{
+    int32_t index = -1;
+    return find_parameter(session, name, &index) == GY_OK && !gy_session_keeps(session, index);
+}
+
+bool gy_session_has(gy_session *session, const char *name)
+{
+    int32_t index = -1;
+    return gy_session_made(session, name) != NULL ||
+           (find_parameter(session, name, &index) == GY_OK &&
+            session->graph->nodes[index].homes != 0);
 }
 
 gy_status gy_session_part_of(gy_session *session, const char *name, gy_session_part *part)
@@ -98,9 +112,22 @@ gy_status gy_session_part_of(gy_session *session, const char *name, gy_session_p
     const gy_parameter_slot *slot = NULL;
     int64_t sizes[GY_TENSOR_RANK_MAX];
     GY_TRY(find_parameter(session, name, &index));
-    GY_TRY(gy_session_slot(session, index, &slot));
-    part->mesh = &session->mesh;
+    *part = (gy_session_part){.mesh = &session->mesh, .replicas = 1};
     part->type = gy_graph_parameter_type(&session->mesh, &session->graph->nodes[index]);
+    part->is_elsewhere = !gy_session_keeps(session, index);
+    if (part->is_elsewhere) {
+        return GY_OK;
+    }
+    GY_TRY(gy_session_slot(session, index, &slot));
+    const uint64_t homes = session->graph->nodes[index].homes;
+    if (homes != 0) {
+        const uint64_t before = homes & (((uint64_t)1 << session->mesh.stage) - 1);
+        part->replicas = __builtin_popcountll(homes);
+        part->replica = __builtin_popcountll(before);
+    } else if (session->mesh.stages > 1) { /* each stage has made it alike */
+        part->replicas = session->mesh.stages;
+        part->replica = session->mesh.stage;
+    }
     part->view = slot->view;
     gy_local_part(&session->mesh, &part->type, sizes, part->offsets);
     GY_ASSERT(gy_view_is_contiguous(&part->view));
@@ -124,9 +151,12 @@ gy_status gy_session_gather(gy_session *session, const char *name, gy_tensor **w
     int32_t index = -1;
     const gy_parameter_slot *slot = NULL;
     GY_TRY(find_parameter(session, name, &index));
-    GY_TRY(gy_session_slot(session, index, &slot));
+    const bool is_cut = session->mesh.stages > 1 && session->graph->nodes[index].homes != 0;
+    if (!is_cut) {
+        GY_TRY(gy_session_slot(session, index, &slot));
+    }
     const gy_type type = gy_graph_parameter_type(&session->mesh, &session->graph->nodes[index]);
-    if (is_whole(session, &type)) {
+    if (!is_cut && is_whole(session, &type)) {
         *whole = gy_tensor_hold(slot->tensor);
         return GY_OK;
     }
@@ -151,6 +181,9 @@ gy_status gy_session_scatter(gy_session *session, const char *name, gy_tensor *w
     int32_t index = -1;
     const gy_parameter_slot *slot = NULL;
     GY_TRY(find_parameter(session, name, &index));
+    if (!gy_session_keeps(session, index)) {
+        return GY_OK;
+    }
     GY_TRY(gy_session_slot(session, index, &slot));
     const gy_mesh *mesh = &session->mesh;
     const gy_type type = gy_graph_parameter_type(mesh, &session->graph->nodes[index]);
@@ -316,7 +349,7 @@ gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *f
         return gy_fail(GY_ARG, "fetches %d, batch %lld, expected 0 and 1 at least", fetch_count,
                        (long long)batch);
     }
-    if (!has_free_axis(&session->mesh)) {
+    if (!has_free_axis(&session->mesh) && session->mesh.stages <= 1) {
         return GY_OK;
     }
     gy_value *values = gy_alloc("graph.fetches", ((size_t)fetch_count + 1) * sizeof(*values));
@@ -336,10 +369,14 @@ gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *f
         }
     }
     if (status >= 0 && all != 0) {
-        status = gy_graph_compile_placed(bound, session->skip, false, &placed);
+        status = gy_graph_compile_placed(bound, session->skip, GY_COMPILE_PLACED, &placed);
     }
     if (placed != NULL) {
         keep_placements(session, placed);
+    }
+    if (status >= 0) {
+        const gy_planned_run run = {batch, values, fetch_count};
+        status = gy_session_find_homes(session, &run);
     }
     gy_graph_free(placed);
     gy_graph_free(bound);

@@ -56,6 +56,9 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choi
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         choices[i] = (gy_graph_choice){.kernel = NULL};
+        if (gy_collective_is_message(node->op)) {
+            continue;
+        }
         if (is_exchange(node->op)) {
             const int axis = node->attributes.move.mesh_axis;
             GY_ASSERT(axis < graph->mesh.axes);
@@ -276,6 +279,29 @@ static void watch(void *arg, int change)
                       change < 0 ? step->collective->sent_bytes : 0);
 }
 
+static gy_status add_message(gy_program *program, gy_program_step *step)
+{
+    GY_ASSERT(gy_collective_is_message(step->node->op));
+    GY_ASSERT(program->session->mesh.pipe != NULL);
+    gy_collective *collective = gy_arena_alloc(&program->arena, sizeof(*collective));
+    if (collective == NULL) {
+        return GY_NOMEM;
+    }
+    *collective = (gy_collective){.comm = program->session->mesh.pipe,
+                                  .op = step->node->op,
+                                  .attributes = &step->node->attributes,
+                                  .watch = watch,
+                                  .watch_arg = step};
+    if (step->node->op == &gy_ops_row_send) {
+        collective->input = step->call.inputs[0];
+    } else {
+        collective->output = step->call.outputs[0];
+    }
+    step->collective = collective;
+    step->exchange = gy_meter_kind(step->node->op, 0);
+    return GY_OK;
+}
+
 static gy_status add_exchange(gy_program *program, gy_program_step *step)
 {
     GY_ASSERT(is_exchange(step->node->op));
@@ -339,7 +365,9 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_graph_cho
     if (node->op == &gy_ops_row_fill) { /* its memory is its own: filled once */
         return node->op->reference(&step->call);
     }
-    if (is_exchange(node->op)) {
+    if (gy_collective_is_message(node->op)) {
+        GY_TRY(add_message(program, step));
+    } else if (is_exchange(node->op)) {
         GY_TRY(add_exchange(program, step));
     } else if (choice->kernel != NULL && choice->kernel->prepare != NULL) {
         gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
@@ -367,7 +395,7 @@ static void set_priorities(gy_program *program)
     for (int32_t i = 0; i < count; i++) {
         gy_program_step *step = &program->steps[i];
         step->priority = count - i;
-        if (step->collective == NULL) {
+        if (step->collective == NULL || step->node->input_count == 0) {
             continue;
         }
         GY_ASSERT(step->node->input_count == 1);
@@ -390,7 +418,8 @@ static void find_roots(gy_program *program)
     for (int32_t r = 0; r < graph->root_count; r++) {
         const gy_value value = graph->roots[r].value;
         program->next_root[r] = -1;
-        if (gy_graph_at(graph, value)->op == &gy_ops_row_assign) {
+        if (graph->roots[r].is_elsewhere ||
+            gy_graph_at(graph, value)->op == &gy_ops_row_assign) {
             continue;
         }
         const int32_t storage = storage_of(program, value);
@@ -463,6 +492,7 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
     program->session = session;
     program->batch = batch;
     program->fetch_count = fetch_count;
+    program->has_exchanges = session->mesh.stages > 1;
     program->fetches =
         gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(*fetches));
     program->results =
@@ -476,7 +506,10 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
         program->fetches == NULL || program->results == NULL || program->next_root == NULL ||
                 program->is_told == NULL || program->is_taken == NULL
             ? GY_NOMEM
-            : gy_session_compile(session, &session->mesh, &run, NULL, &program->graph);
+            : gy_session_find_homes(session, &run);
+    if (status >= 0) {
+        status = gy_session_compile(session, &session->mesh, &run, NULL, &program->graph);
+    }
     if (status >= 0) {
         memcpy(program->fetches, fetches, (size_t)fetch_count * sizeof(*fetches));
         status = add_steps(program);

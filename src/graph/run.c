@@ -115,6 +115,9 @@ gy_status gy_session_refuse(gy_session *session, gy_status status)
             gy_comm_refuse(session->comms[axis], &cause);
         }
     }
+    if (session->mesh.pipe != NULL) {
+        gy_comm_refuse(session->mesh.pipe, &cause);
+    }
     return gy_error_raise(&cause);
 }
 
@@ -126,7 +129,8 @@ static gy_status agree(gy_program *program, gy_status status)
 {
     gy_session *session = program->session;
     const int ranks = session->mesh.whole != NULL ? gy_comm_size(session->mesh.whole) : 1;
-    bool is_grid = false; /* no communicator of one axis has all ranks */
+    bool is_grid = session->mesh.stages > 1; /* no communicator of one axis has all ranks, or
+                                                messages alone tie them */
     for (int axis = 0; axis < session->mesh.axes; axis++) {
         is_grid =
             is_grid || (session->mesh.sizes[axis] > 1 && session->mesh.sizes[axis] < ranks);
@@ -186,7 +190,7 @@ static gy_status run_steps(gy_program *program)
     }
     for (int32_t i = 0; i < program->step_count; i++) { /* exchanges of fed values */
         gy_program_step *step = &program->steps[i];
-        if (step->collective != NULL) {
+        if (step->collective != NULL && step->node->input_count > 0) {
             step->collective->input = step->call.inputs[0];
         }
     }
@@ -305,7 +309,7 @@ static void tell_rest(gy_program *program)
 {
     for (int i = 0; i < program->fetch_count; i++) {
         const gy_value value = program->graph->roots[i].value;
-        if (!program->is_told[i] &&
+        if (!program->is_told[i] && !program->graph->roots[i].is_elsewhere &&
             gy_graph_at(program->graph, value)->op != &gy_ops_row_assign) {
             tell_root(program, i);
         }
@@ -318,7 +322,8 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
     const gy_graph *graph = program->graph;
     gy_value value = graph->roots[index].value;
     *result = NULL;
-    if (gy_graph_at(graph, value)->op == &gy_ops_row_assign || program->is_taken[index]) {
+    if (graph->roots[index].is_elsewhere ||
+        gy_graph_at(graph, value)->op == &gy_ops_row_assign || program->is_taken[index]) {
         return GY_OK;
     }
     const gy_view from = root_view(program, index);

@@ -33,6 +33,10 @@ static gy_status start(gy_session *session, const gy_session_options *options)
             session->comms[axis] = session->mesh.comms[axis];
         }
     }
+    if (session->mesh.pipe != NULL) {
+        GY_TRY(gy_collective_attach(session->engine, session->mesh.pipe));
+        session->has_pipe = true;
+    }
     return GY_OK;
 }
 
@@ -72,6 +76,9 @@ void gy_session_free(gy_session *session)
         if (session->comms[axis] != NULL) {
             gy_collective_detach(session->engine, session->comms[axis]);
         }
+    }
+    if (session->has_pipe) {
+        gy_collective_detach(session->engine, session->mesh.pipe);
     }
     if (session->owns_engine) {
         gy_engine_free(session->engine);

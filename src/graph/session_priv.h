@@ -26,7 +26,8 @@ typedef struct gy_meter {
     gy_mutex lock;
     int64_t since_ns;
     int computing, exchanging;                /* tasks of each kind that run now */
-    gy_meter_row rows[GY_EXCHANGE_KINDS_MAX]; /* the last: barriers of the mesh */
+    gy_meter_row rows[GY_EXCHANGE_KINDS_MAX]; /* the last two: messages between stages,
+                                                 barriers of the mesh */
     bool is_on;                               /* inside a run */
     int64_t compute_ns, exposed_ns, other_ns;
     int64_t hidden_ns; /* of compute_ns, beside an exchange */
@@ -45,7 +46,8 @@ void gy_meter_exchange(gy_meter *meter, int row, gy_meter_span *span, int change
 /** What ended exchanges had. @threads any */
 gy_graph_spent gy_meter_spent(gy_meter *meter, const gy_meter_span *span);
 void gy_meter_run(gy_meter *meter, bool begins);
-/** The row of exchanges by this operator along a mesh axis; -1: it is none. */
+/** The row of exchanges by this operator along a mesh axis, which messages between stages do
+ * not have; -1: it is none. */
 int gy_meter_kind(const gy_op *op, int axis);
 
 /** A parameter's tensor, pinned as long as the session lives. */
@@ -113,6 +115,7 @@ struct gy_session {
     gy_engine *engine;
     bool owns_engine, has_no_overlap;
     gy_comm *comms[GY_MESH_MAX]; /* by mesh axis; NULL: it has one rank */
+    bool has_pipe; /* its communicator is driven by the engine */
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
@@ -140,6 +143,13 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
  */
 gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_type *type,
                        const int64_t *offsets, gy_tensor *tensor);
+
+/** On a mesh with stages: is the parameter kept by this rank's? True where that is not decided
+ * yet, and on other meshes. */
+bool gy_session_keeps(const gy_session *session, int32_t index);
+/** On a mesh with stages: decide which keep parameters that are not decided yet and that the run
+ * reads. All ranks alike. */
+GY_MUST_CHECK gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run);
 
 /** Bind to the mesh and run the passes for fetches of the user's graph. */
 gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,

@@ -5,6 +5,9 @@
  * What moves are the parts alone, of unequal sizes where a dimension does not divide. Parts of
  * a dimension that others stand before are strided: they are packed one behind the other in a
  * workspace before they leave, or unpacked from there when they came.
+ *
+ * Messages between stages go the same way, but have tags instead of numbers: which of several is
+ * ready first does not matter.
  */
 #include "ops/collective.h"
 
@@ -213,7 +216,7 @@ static void end(void *arg, gy_status status)
 {
     gy_collective *collective = arg;
     gy_done *done = collective->done;
-    if (status >= 0) {
+    if (status >= 0 && !gy_collective_is_message(collective->op)) {
         status = unpack(collective);
     }
     if (collective->watch != NULL) {
@@ -226,6 +229,31 @@ static void end(void *arg, gy_status status)
     }
 }
 
+/* Whose input has failed tells the peers, as a collective does. */
+static void start_message(gy_collective *collective, gy_status status)
+{
+    const bool sends = collective->op == &gy_ops_row_send;
+    const gy_view *view = sends ? &collective->input : &collective->output;
+    const gy_message message = {.data = view->data,
+                                .count = (size_t)gy_view_count(view),
+                                .dtype = view->dtype,
+                                .peer = collective->attributes->message.peer,
+                                .tag = collective->attributes->message.tag};
+    if (status >= 0 && sends) {
+        collective->sent_bytes = message.count * gy_dtype_bytes(message.dtype);
+    }
+    if (status >= 0) {
+        status = sends ? gy_coll_send(collective->comm, &message, end, collective)
+                       : gy_coll_receive(collective->comm, &message, end, collective);
+    }
+    if (status < 0) {
+        gy_error cause;
+        gy_error_take(&cause, status);
+        gy_comm_refuse(collective->comm, &cause);
+        end(collective, gy_error_raise(&cause));
+    }
+}
+
 static void start(void *arg, gy_done *done)
 {
     gy_collective *collective = arg;
@@ -233,6 +261,10 @@ static void start(void *arg, gy_done *done)
     collective->sent_bytes = 0;
     if (collective->watch != NULL) {
         collective->watch(collective->watch_arg, 1);
+    }
+    if (gy_collective_is_message(collective->op)) {
+        start_message(collective, gy_done_cause(done));
+        return;
     }
     gy_coll_call call;
     gy_status status = gy_done_cause(done);
@@ -258,7 +290,9 @@ static void forget(void *arg, gy_status status)
 gy_status gy_collective_push(gy_engine *engine, gy_collective *collective, gy_task *task)
 {
     collective->coll = NULL;
-    gy_status status = gy_coll_reserve(collective->comm, &collective->coll);
+    gy_status status = gy_collective_is_message(collective->op)
+                           ? GY_OK
+                           : gy_coll_reserve(collective->comm, &collective->coll);
     if (status >= 0) {
         task->run = start;
         task->arg = collective;

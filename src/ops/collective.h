@@ -13,16 +13,19 @@ GY_MUST_CHECK gy_status gy_collective_attach(gy_engine *engine, gy_comm *comm);
 void gy_collective_detach(gy_engine *engine, gy_comm *comm);
 
 /**
- * One allreduce, reduce_scatter, allgather or alltoall row applied to this rank's part. Filled
+ * One allreduce, reduce_scatter, allgather or alltoall row applied to this rank's part, or a
+ * send or receive row, along the ranks of whose stages `comm` is. Filled
  * in by the caller, then by gy_collective_init; kept until the task has ended; the same one is
  * pushed at every run.
  */
 typedef struct gy_collective {
     gy_comm *comm;
     const gy_op *op;
-    const gy_attributes *attributes; /* .move */
-    const int64_t *sizes;            /* whole along this mesh axis, local in the others */
-    gy_view input, output;           /* contiguous */
+    const gy_attributes *attributes; /* .move; .message */
+    const int64_t *sizes;            /* whole along this mesh axis, local in the others; of a
+                                        message NULL */
+    gy_view input, output;           /* contiguous; a send has an input alone, a receive an
+                                        output */
     void *workspace;                 /* gy_collective_workspace_bytes of it */
     int priority;
     /* Optional: told +1 when it starts, -1 when it ends (any thread). */
@@ -44,13 +47,21 @@ typedef struct gy_collective {
 size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attributes,
                                      const gy_type *type, int ranks);
 
-/** Reckon what each rank sends and receives; its arrays are the arena's. GY_NOMEM */
+/** Is it a row by which two stages exchange, and no collective? */
+static inline bool gy_collective_is_message(const gy_op *op)
+{
+    return op == &gy_ops_row_send || op == &gy_ops_row_receive;
+}
+
+/** Reckon what each rank sends and receives; its arrays are the arena's. Not of messages.
+ * GY_NOMEM */
 GY_MUST_CHECK gy_status gy_collective_init(gy_collective *collective, gy_arena *arena);
 
 /**
  * Take the next number of the communicator and push `task` (its variables, scope, name and
  * priority; the rest is set here) to start the collective when its input is ready. A failed
- * input is told to the peers, who then fail with its cause. All ranks push in one order.
+ * input is told to the peers, who then fail with its cause. All ranks push in one order, but
+ * messages, which have no number.
  * @return GY_OK; GY_NOMEM and what the communicator failed with: nothing was pushed, the peers
  * are told
  */

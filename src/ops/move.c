@@ -136,6 +136,55 @@ MOVE(allgather, GY_OP_COLLECTIVE, alone_reference);
 MOVE(alltoall, GY_OP_COLLECTIVE, alone_reference);
 MOVE(take_shard, 0, take_shard_reference);
 
+/* ---- between stages ---- */
+
+static const char made_by_the_cut[] = "made by the compiler, between two stages";
+
+/* Every node has a value: this one is never written. */
+static gy_status send_infer(const gy_attributes *attributes, const gy_type *inputs,
+                            int input_count, gy_type *outputs)
+{
+    (void)attributes;
+    (void)inputs;
+    (void)input_count;
+    *outputs = gy_type_plain(GY_U8, 0);
+    return GY_OK;
+}
+
+static gy_status receive_infer(const gy_attributes *attributes, const gy_type *inputs,
+                               int input_count, gy_type *outputs)
+{
+    (void)inputs;
+    (void)input_count;
+    (void)outputs;
+    return gy_fail(GY_STATE, "receive: message %d of stage %d has the type of what is sent",
+                   (int)attributes->message.tag, (int)attributes->message.peer);
+}
+
+const gy_op gy_ops_row_send = {
+    .name = "send",
+    .input_count = 1,
+    .output_count = 1,
+    .flags = GY_OP_COLLECTIVE,
+    .infer = send_infer,
+    .cost = gy_cost_move,
+    .no_gradient = made_late,
+    .no_placements = placed_already,
+    .no_reference = made_by_the_cut,
+};
+
+const gy_op gy_ops_row_receive = {
+    .name = "receive",
+    .input_count = 0,
+    .output_count = 1,
+    .flags = GY_OP_COLLECTIVE,
+    .infer = receive_infer,
+    .cost = gy_cost_move,
+    .no_gradient = made_late,
+    .no_placements = placed_already,
+    .no_reference = made_by_the_cut,
+};
+
 /* ---- fused ---- */
 
 enum { REGISTERS = GY_OP_INPUTS_MAX + 32 };

@@ -101,6 +101,9 @@ typedef union gy_attributes {
         gy_placement from, to;
     } move; /* collectives that change a placement */
     struct {
+        int32_t peer, tag; /* send, receive: the other stage, and which of its messages */
+    } message;
+    struct {
         uint8_t axes; /* bits of the mesh's axes */
         gy_placement to[GY_MESH_MAX];
     } pin; /* where a value is kept along those axes */

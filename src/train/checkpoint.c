@@ -7,6 +7,7 @@
  * beside and compared, so that a resume either continues the same run bit for bit or says what
  * differs.
  */
+#include "graph/graph.h"
 #include "train/train_priv.h"
 
 #include <dirent.h>
@@ -445,7 +446,9 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     for (size_t i = 0; i < model->slot_count; i++) {
         gy_tensor *made = NULL;
         GY_TRY(gy_train_slot_check(model, &model->slots[i], bundle));
-        GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &made));
+        if (!gy_session_is_elsewhere(model->session, model->slots[i].name)) {
+            GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &made));
+        }
     }
     for (size_t i = 0; i < model->slot_count; i++) {
         GY_TRY(gy_session_read_part(model->session, model->slots[i].name, bundle));

@@ -516,7 +516,8 @@ static gy_status check_own_parameters(const loop *l)
     for (size_t i = 0; i < l->model->slot_count; i++) {
         const gy_train_slot *slot = &l->model->slots[i];
         gy_tensor *value = NULL;
-        if (slot->kind == GY_SLOT_STATE) {
+        if (slot->kind == GY_SLOT_STATE ||
+            gy_session_is_elsewhere(l->model->session, slot->name)) {
             continue;
         }
         GY_TRY(gy_train_slot_tensor(l->model, slot->name, &value));

@@ -106,7 +106,7 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_train_slo
                             size_t slot_count)
 {
     for (size_t i = 0; i < slot_count; i++) {
-        if (slots[i].kind != GY_SLOT_STATE && gy_session_made(old, slots[i].name) != NULL) {
+        if (slots[i].kind != GY_SLOT_STATE && gy_session_has(old, slots[i].name)) {
             gy_tensor *whole = NULL;
             GY_TRY(gy_session_gather(old, slots[i].name, &whole));
             gy_status status = gy_session_scatter(model->session, slots[i].name, whole);

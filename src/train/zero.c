@@ -194,6 +194,7 @@ gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options
         model->is_sharded =
             model->is_sharded || (slot->kind != GY_SLOT_STATE && is_part(model, slot));
     }
+    model->is_sharded = model->is_sharded || (model->mesh != NULL && model->mesh->stages > 1);
     return GY_OK;
 }
 
@@ -262,11 +263,27 @@ static gy_mesh last_rank(gy_mesh mesh)
     return mesh;
 }
 
+/* Of the stage that holds most. */
+static gy_status predict_worst(const gy_model *model, const gy_train_options *options,
+                               const gy_train_counts *counts, gy_mesh mesh,
+                               gy_footprint *footprint)
+{
+    const int stages = GY_MAX(mesh.stages, 1);
+    gy_footprint found;
+    for (int stage = 0; stage < stages; stage++) {
+        mesh.stage = stage;
+        GY_TRY(predict_on(model, options, counts, &mesh, &found));
+        if (stage == 0 || gy_footprint_bytes(&found) > gy_footprint_bytes(footprint)) {
+            *footprint = found;
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_train_predict(const gy_model *model, const gy_train_options *options,
                            const gy_train_counts *counts, gy_footprint *footprint)
 {
-    const gy_mesh mesh = last_rank(mesh_of(model));
-    return predict_on(model, options, counts, &mesh, footprint);
+    return predict_worst(model, options, counts, last_rank(mesh_of(model)), footprint);
 }
 
 /* The same mesh with so many ranks along data; as it is where it has no such axis. */
@@ -292,7 +309,7 @@ static gy_status predict_other(const gy_model *model, const gy_train_options *op
             (gy_placement){.kind = GY_REPLICATE};
     }
     GY_TRY(pin_slots(model, options, stage, ranks));
-    GY_TRY(predict_on(model, options, counts, &mesh, &footprint));
+    GY_TRY(predict_worst(model, options, counts, mesh, &footprint));
     *size_bytes = gy_footprint_bytes(&footprint);
     return GY_OK;
 }
@@ -322,7 +339,7 @@ static gy_status find_fit(const gy_model *model, const gy_train_options *options
     const gy_mesh mesh = mesh_of(model);
     const int ranks = gy_mesh_row_ranks(&mesh);
     const uint64_t limit = options->memory_bytes;
-    int other = 1; /* ranks along the other axes */
+    int other = GY_MAX(mesh.stages, 1); /* ranks along the other axes */
     fit_found best = {.size_bytes = UINT64_MAX};
     for (int axis = 0; axis < mesh.axes; axis++) {
         other *= axis == gy_mesh_data_axis(&mesh) ? 1 : mesh.sizes[axis];

@@ -13,7 +13,9 @@ enum { NAME_WIDTH_MAX = 44, TYPE_WIDTH_MAX = 28, NAMED_MAX = 2 };
 
 static bool is_move(const gy_op *op)
 {
-    return (op->flags & GY_OP_COLLECTIVE) != 0 || op == &gy_ops_row_take_shard;
+    return ((op->flags & GY_OP_COLLECTIVE) != 0 && op != &gy_ops_row_send &&
+            op != &gy_ops_row_receive) ||
+           op == &gy_ops_row_take_shard;
 }
 
 /* ---- for whom ---- */
@@ -353,27 +355,49 @@ static void print_sums(const gy_graph_exchange *list, int32_t count, const repor
     end_line(text);
 }
 
+/* Whose value the exchange moves. */
+static const char *moved_name(const gy_graph *graph, const gy_graph_node *node)
+{
+    return node->input_count == 0 ? node->name : gy_graph_at(graph, node->inputs[0])->name;
+}
+
+/* Kind, axis and placements. */
+static void print_kind(const gy_graph *graph, const gy_graph_exchange *exchange, gy_text *text)
+{
+    char from[16], to[16];
+    if (exchange->axis < 0) {
+        const gy_graph_node *node = &graph->nodes[exchange->node];
+        gy_text_add(text, "  %-14s %-6s %-6s %s %-6d", node->op->name, "pipe", "",
+                    node->op == &gy_ops_row_send ? "->" : "<-",
+                    (int)node->attributes.message.peer);
+        return;
+    }
+    gy_text_add(text, "  %-14s %-6s %-6s -> %-6s", gy_operation_name(exchange->operation),
+                gy_mesh_axis_name(&graph->mesh, exchange->axis),
+                gy_graph_placement_text(&exchange->from, from),
+                gy_graph_placement_text(&exchange->to, to));
+}
+
 /* `number` is that of the exchange. */
 static void print_line(const gy_graph *graph, const gy_graph_exchange *exchange, int32_t number,
                        const report *told, gy_text *text)
 {
-    char from[16], to[16], bytes[32];
+    char bytes[32];
     const gy_graph_node *node = &graph->nodes[exchange->node];
-    GY_ASSERT(node->input_count == 1 && number >= 0);
-    gy_text_add(text, "  %-14s %-6s %-6s -> %-6s  %10s %9.3f",
-                gy_operation_name(exchange->operation),
-                gy_mesh_axis_name(&graph->mesh, exchange->axis),
-                gy_graph_placement_text(&exchange->from, from),
-                gy_graph_placement_text(&exchange->to, to),
+    GY_ASSERT(node->input_count <= 1 && number >= 0);
+    print_kind(graph, exchange, text);
+    gy_text_add(text, "  %10s %9.3f",
                 gy_text_bytes(bytes, (uint64_t)(exchange->sent_bytes + 0.5)),
                 1e3 * exchange->predicted_s);
     if (told->spent != NULL) {
         print_spent(&told->spent[number], told->runs, text);
     }
     gy_text_add(text, "  ");
-    gy_graph_print_name(gy_graph_at(graph, node->inputs[0])->name, text);
-    gy_text_add(text, ", for ");
-    print_readers(graph, exchange->node, text);
+    gy_graph_print_name(moved_name(graph, node), text);
+    if (node->op != &gy_ops_row_send) {
+        gy_text_add(text, ", for ");
+        print_readers(graph, exchange->node, text);
+    }
     gy_text_add(text, "\n");
 }
 

@@ -8,11 +8,14 @@ gy_status gy_file_piece_of(gy_session *session, const char *name, gy_file_piece_
                            gy_file_piece *piece)
 {
     gy_session_part *part = &piece->part;
-    int64_t replicas = 1, replica = 0;
     bool is_first = true; /* of the ranks along Partial axes */
     *piece = (gy_file_piece){.data = NULL};
     GY_TRY(gy_session_part_of(session, name, part));
+    if (part->is_elsewhere) {
+        return GY_OK;
+    }
     const gy_mesh *mesh = part->mesh;
+    int64_t replicas = part->replicas, replica = part->replica;
     for (int axis = 0; axis < mesh->axes; axis++) {
         const gy_placement_kind kind = part->type.placement[axis].kind;
         if (kind == GY_REPLICATE) {

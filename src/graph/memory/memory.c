@@ -334,7 +334,9 @@ static void release_after(planner *p, int32_t index)
     const gy_graph_node *node = &p->graph->nodes[index];
     if (is_exchange(node)) {
         const size_t read =
-            gy_local_bytes(&p->graph->mesh, gy_graph_type(p->graph, node->inputs[0]));
+            node->input_count == 0
+                ? 0
+                : gy_local_bytes(&p->graph->mesh, gy_graph_type(p->graph, node->inputs[0]));
         const size_t made = gy_local_bytes(&p->graph->mesh, &node->types[0]);
         p->sent += GY_MAX(read, made);
     }

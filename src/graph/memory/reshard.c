@@ -239,7 +239,7 @@ static gy_value make(resharder *r, int32_t at, gy_value in)
     r->made[number] = out;
     r->made_for[number] = at;
     if (!gy_value_is_none(out)) {
-        r->pass.out->nodes[out.node].origin = node->origin;
+        gy_graph_inherit(&r->pass.out->nodes[out.node], node);
     }
     return out;
 }

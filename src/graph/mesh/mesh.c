@@ -18,7 +18,13 @@ static const struct {
     {"data", GY_AXIS_DATA},
     {"model", GY_AXIS_MODEL},
     {"auto", GY_AXIS_AUTO},
+    {"pipe", GY_AXIS_PIPE},
 };
+
+static int size_max(gy_axis_kind kind)
+{
+    return kind == GY_AXIS_PIPE ? GY_STAGES_MAX : GY_RANKS_MAX;
+}
 
 /* The next "name=size" of the text. */
 static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
@@ -30,8 +36,8 @@ static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
         which++;
     }
     if (which == GY_COUNT(kinds)) {
-        return gy_fail(GY_ARG, "mesh '%s': no axis '%.*s': expected data, model or auto", text,
-                       (int)GY_MIN(length, 40), *at);
+        return gy_fail(GY_ARG, "mesh '%s': no axis '%.*s': expected data, model, auto or pipe",
+                       text, (int)GY_MIN(length, 40), *at);
     }
     for (int axis = 0; axis < mesh->axes; axis++) {
         if (mesh->kinds[axis] == kinds[which].kind) {
@@ -43,9 +49,9 @@ static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
     char *end = NULL;
     long size = **at == '=' && isdigit((unsigned char)(*at)[1]) ? strtol(*at + 1, &end, 10) : 0;
     if (end == NULL || end == *at + 1 || (*end != ',' && *end != '\0') || size < 1 ||
-        size > GY_RANKS_MAX) {
+        size > size_max(kinds[which].kind)) {
         return gy_fail(GY_ARG, "mesh '%s': axis %s: expected %s=N with N from 1 to %d", text,
-                       kinds[which].name, kinds[which].name, GY_RANKS_MAX);
+                       kinds[which].name, kinds[which].name, size_max(kinds[which].kind));
     }
     GY_ASSERT(mesh->axes < GY_MESH_MAX);
     mesh->kinds[mesh->axes] = kinds[which].kind;
@@ -139,6 +145,38 @@ static gy_status agree_on_links(gy_mesh *mesh)
     return GY_OK;
 }
 
+/* Placement knows nothing of stages: their axis stands beside the others. */
+static void take_pipe_out(gy_mesh *mesh)
+{
+    int axes = 0;
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->kinds[axis] == GY_AXIS_PIPE) {
+            GY_ASSERT(mesh->stages == 0);
+            mesh->stages = mesh->sizes[axis];
+            mesh->stage = mesh->coordinates[axis];
+            mesh->stage_links = mesh->links[axis];
+            mesh->pipe = mesh->comms[axis];
+            continue;
+        }
+        mesh->kinds[axes] = mesh->kinds[axis];
+        mesh->sizes[axes] = mesh->sizes[axis];
+        mesh->coordinates[axes] = mesh->coordinates[axis];
+        mesh->links[axes] = mesh->links[axis];
+        mesh->comms[axes++] = mesh->comms[axis];
+    }
+    for (int axis = axes; axis < mesh->axes; axis++) {
+        mesh->comms[axis] = NULL;
+    }
+    mesh->axes = axes;
+    if (axes == 0) {
+        mesh->axes = 1;
+        mesh->kinds[0] = GY_AXIS_DATA;
+        mesh->sizes[0] = 1;
+        mesh->coordinates[0] = 0;
+        mesh->links[0] = (gy_links){.alpha = 0};
+    }
+}
+
 gy_mesh gy_mesh_line(gy_comm *comm)
 {
     const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
@@ -176,6 +214,7 @@ gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
     if (status >= 0 && comm != NULL && gy_comm_size(comm) > 1) {
         status = agree_on_links(&made);
     }
+    take_pipe_out(&made);
     *out = made;
     if (status < 0) {
         gy_error error;
@@ -198,19 +237,29 @@ void gy_mesh_free(gy_mesh *mesh)
             gy_comm_free(mesh->comms[axis]);
         }
     }
+    if (mesh->pipe != mesh->whole) {
+        gy_comm_free(mesh->pipe);
+    }
     gy_free(mesh);
+}
+
+/* Axis `pipe` is said to stand behind those that placement knows. */
+static bool is_pipe(const gy_mesh *mesh, int axis)
+{
+    GY_ASSERT(axis < gy_mesh_axes(mesh));
+    return axis == mesh->axes;
 }
 
 int gy_mesh_axes(const gy_mesh *mesh)
 {
     GY_ASSERT(mesh != NULL);
-    return mesh->axes;
+    return mesh->axes + (mesh->stages > 0 ? 1 : 0);
 }
 
 const char *gy_mesh_axis_name(const gy_mesh *mesh, int axis)
 {
-    GY_ASSERT(axis >= 0 && axis < mesh->axes);
-    return kinds[mesh->kinds[axis]].name;
+    GY_ASSERT(axis >= 0 && axis < gy_mesh_axes(mesh));
+    return kinds[is_pipe(mesh, axis) ? GY_AXIS_PIPE : mesh->kinds[axis]].name;
 }
 
 /* The axis of that kind; -1: none. */
@@ -229,7 +278,7 @@ gy_status gy_mesh_kind_parse(const char *name, gy_axis_kind *kind)
 {
     GY_ASSERT(name != NULL && kind != NULL);
     for (size_t i = 0; i < GY_COUNT(kinds); i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
+        if (kinds[i].kind != GY_AXIS_PIPE && strcmp(kinds[i].name, name) == 0) {
             *kind = kinds[i].kind;
             return GY_OK;
         }
@@ -240,19 +289,22 @@ gy_status gy_mesh_kind_parse(const char *name, gy_axis_kind *kind)
 int gy_mesh_find(const gy_mesh *mesh, const char *name)
 {
     gy_axis_kind kind = GY_AXIS_DATA;
+    if (mesh->stages > 0 && strcmp(name, "pipe") == 0) {
+        return mesh->axes;
+    }
     return gy_mesh_kind_parse(name, &kind) == GY_OK ? find_axis(mesh, kind) : -1;
 }
 
 int gy_mesh_size(const gy_mesh *mesh, int axis)
 {
-    GY_ASSERT(axis >= -1 && axis < mesh->axes);
-    return axis < 0 ? 1 : mesh->sizes[axis];
+    GY_ASSERT(axis >= -1 && axis < gy_mesh_axes(mesh));
+    return axis < 0 ? 1 : is_pipe(mesh, axis) ? mesh->stages : mesh->sizes[axis];
 }
 
 int gy_mesh_rank(const gy_mesh *mesh, int axis)
 {
-    GY_ASSERT(axis >= -1 && axis < mesh->axes);
-    return axis < 0 ? 0 : mesh->coordinates[axis];
+    GY_ASSERT(axis >= -1 && axis < gy_mesh_axes(mesh));
+    return axis < 0 ? 0 : is_pipe(mesh, axis) ? mesh->stage : mesh->coordinates[axis];
 }
 
 gy_comm *gy_mesh_comm(const gy_mesh *mesh)
@@ -263,8 +315,8 @@ gy_comm *gy_mesh_comm(const gy_mesh *mesh)
 
 gy_comm *gy_mesh_axis_comm(const gy_mesh *mesh, int axis)
 {
-    GY_ASSERT(axis >= 0 && axis < mesh->axes);
-    return mesh->comms[axis];
+    GY_ASSERT(axis >= 0 && axis < gy_mesh_axes(mesh));
+    return is_pipe(mesh, axis) ? mesh->pipe : mesh->comms[axis];
 }
 
 int gy_mesh_data_axis(const gy_mesh *mesh)

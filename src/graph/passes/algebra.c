@@ -33,7 +33,11 @@ static gy_value apply(const site *at, const gy_op *op, const gy_attributes *attr
                       const gy_value *inputs, int count)
 {
     GY_ASSERT(count >= 0 && count <= GY_OP_INPUTS_MAX);
-    return gy_graph_apply(at->out, op, attributes, inputs, count, at->node->name);
+    at->out->mark = at->node->mark;
+    const gy_value made =
+        gy_graph_apply(at->out, op, attributes, inputs, count, at->node->name);
+    at->out->mark = (gy_stage_mark){.source = -1};
+    return made;
 }
 
 /* Input k is everywhere `wanted`; integers and floats alike. */

@@ -28,6 +28,9 @@ gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out)
     if (needed == NULL) {
         return gy_pass_end(&pass, GY_NOMEM, out);
     }
+    for (int32_t i = 0; i < in->node_count; i++) { /* another stage waits for it */
+        needed[i] = in->nodes[i].op == &gy_ops_row_send;
+    }
     for (int32_t i = 0; i < in->root_count; i++) {
         needed[in->roots[i].value.node] = true;
     }
@@ -102,6 +105,11 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     gy_graph_node *made = &pass->out->nodes[value.node];
     GY_ASSERT(made->output_count == node->output_count);
     made->origin = index;
+    made->homes = node->homes;
+    made->mark = pass->in->nodes[node->mark.source].mark;
+    if (node->mark.by_hand != 0) {
+        made->mark.by_hand = node->mark.by_hand;
+    }
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }

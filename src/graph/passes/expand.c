@@ -94,7 +94,10 @@ static gy_status expand_node(gy_pass *pass, int32_t index)
                                 .inputs = inputs,
                                 .input_count = node->input_count,
                                 .outputs = outputs};
+    const gy_stage_mark before = pass->out->mark;
+    pass->out->mark = node->mark;
     GY_TRY(node->op->expand(&pass->out->builder, &applied, made));
+    pass->out->mark = before;
     GY_TRY(gy_graph_status(pass->out));
     for (int32_t k = 0; k < node->output_count; k++) {
         GY_ASSERT(gy_type_is_same_shape(gy_graph_type(pass->out, made[k]), &node->types[k]));

@@ -51,7 +51,7 @@ gy_value gy_pass_copy(gy_pass *pass, int32_t index)
         return value;
     }
     GY_ASSERT(pass->out->nodes[value.node].output_count == node->output_count);
-    pass->out->nodes[value.node].origin = node->origin;
+    gy_graph_inherit(&pass->out->nodes[value.node], node);
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }

@@ -69,6 +69,13 @@ static gy_status emit_before(order *state, int32_t index)
     return GY_OK;
 }
 
+/* Nothing that it reads is still to come; a receive reads nothing. */
+static bool is_ready(const order *state, int32_t index)
+{
+    const gy_graph_node *node = &state->pass.in->nodes[index];
+    return node->input_count == 0 || state->emitted[node->inputs[0].node];
+}
+
 /* Collectives that wait for this node alone, when it is their turn. */
 static gy_status emit_ready(order *state, int32_t index)
 {
@@ -81,8 +88,7 @@ static gy_status emit_ready(order *state, int32_t index)
     }
     GY_ASSERT(state->next <= in->node_count);
     int32_t next = state->collectives[state->next];
-    if (next >= 0 && !state->timed[next] && !state->entered[next] &&
-        state->emitted[in->nodes[next].inputs[0].node]) {
+    if (next >= 0 && !state->timed[next] && !state->entered[next] && is_ready(state, next)) {
         return emit(state, next);
     }
     return GY_OK;
@@ -176,7 +182,7 @@ static gy_status emit_all(order *state)
             continue;
         }
         state->timed[i] = gy_memory_is_gather(in, i);
-        if (!state->timed[i]) {
+        if (!state->timed[i] && in->nodes[i].input_count > 0) {
             int32_t *first = &state->first[in->nodes[i].inputs[0].node];
             state->after[i] = *first;
             *first = i;

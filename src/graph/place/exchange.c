@@ -3,6 +3,7 @@
  * decided with.
  */
 #include "graph/place/place_priv.h"
+#include "graph/stages/stages.h"
 
 #include <string.h>
 
@@ -49,6 +50,20 @@ static double line_elements(const gy_graph_exchange *exchange, const gy_type *sh
     return (exchange->operation == GY_OPERATION_ALLREDUCE ? 2 : 1) * (ranks - 1) * count;
 }
 
+static gy_graph_exchange message_of(const gy_graph *graph, int32_t index)
+{
+    const gy_graph_node *node = &graph->nodes[index];
+    const bool sends = node->op == &gy_ops_row_send;
+    const gy_value value = sends ? node->inputs[0] : (gy_value){index, 0};
+    const double bytes = gy_stage_bytes(graph, value);
+    GY_ASSERT(graph->mesh.stages > 1);
+    return (gy_graph_exchange){.node = index,
+                               .axis = -1,
+                               .operation = GY_OPERATION_COUNT,
+                               .sent_bytes = sends ? bytes : 0,
+                               .predicted_s = gy_stage_transfer(&graph->mesh, bytes)};
+}
+
 gy_status gy_graph_exchanges(const gy_graph *graph, gy_graph_exchange *list, int32_t *count)
 {
     GY_ASSERT(graph->is_placed && list != NULL);
@@ -63,6 +78,10 @@ gy_status gy_graph_exchanges(const gy_graph *graph, gy_graph_exchange *list, int
             continue;
         }
         gy_graph_exchange *made = &list[(*count)++];
+        if (node->op == &gy_ops_row_send || node->op == &gy_ops_row_receive) {
+            *made = message_of(graph, i);
+            continue;
+        }
         *made = (gy_graph_exchange){.node = i,
                                     .axis = node->attributes.move.mesh_axis,
                                     .operation = operation_of(node->op),

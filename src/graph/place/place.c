@@ -184,7 +184,7 @@ static gy_status place_node(gy_placer *placer, int32_t index)
                              node->input_count, types, node->output_count, node->name);
     GY_TRY(gy_graph_status(placer->pass.out));
     gy_graph_node *made = &placer->pass.out->nodes[value.node];
-    made->origin = node->origin;
+    gy_graph_inherit(made, node);
     GY_ASSERT(made->output_count == node->output_count);
     for (int32_t k = 0; k < node->output_count; k++) {
         const gy_value in = {index, k};

@@ -1,0 +1,204 @@
+/*
+ * Where to cut so that the longest stage is as short as can be: sources in their order, each
+ * with the work of its node and of the node's gradients; at each place between two of them the
+ * bytes that cross there, both ways. Exact by dynamic programming over the places.
+ *
+ * @cost stages x places²; graphs of many nodes are cut at every second place, or third, …
+ */
+#include "graph/stages/stages.h"
+
+#include <math.h>
+
+enum { PLACES_MAX = 1024 };
+
+/* As the search of placements reckons. */
+static const double flops_s = 50e9, memory_bytes_s = 10e9;
+
+static gy_type local_type(const gy_graph *graph, const gy_type *type)
+{
+    gy_type local = *type;
+    int64_t offsets[GY_TENSOR_RANK_MAX];
+    gy_local_part(&graph->mesh, type, local.sizes, offsets);
+    return local;
+}
+
+double gy_stage_work(const gy_graph *graph, int32_t index)
+{
+    const gy_graph_node *node = &graph->nodes[index];
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
+    GY_ASSERT(node->output_count <= GY_OP_OUTPUTS_MAX);
+    gy_type inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
+    gy_cost cost = {.flops = 0};
+    if (node->op->cost == NULL || (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
+        return 0;
+    }
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = local_type(graph, gy_graph_type(graph, node->inputs[k]));
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        outputs[k] = local_type(graph, &node->types[k]);
+    }
+    node->op->cost(&node->attributes, inputs, node->input_count, outputs, &cost);
+    return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
+}
+
+double gy_stage_bytes(const gy_graph *graph, gy_value value)
+{
+    GY_ASSERT(graph->is_placed);
+    return (double)gy_local_bytes(&graph->mesh, gy_graph_type(graph, value));
+}
+
+double gy_stage_transfer(const gy_mesh *mesh, double bytes)
+{
+    static const double alpha = 2e-6, beta = 2e-10; /* within a host */
+    const gy_links *links = &mesh->stage_links;
+    GY_ASSERT(bytes >= 0);
+    return links->beta > 0 ? links->alpha + links->beta * bytes : alpha + beta * bytes;
+}
+
+typedef struct balance {
+    const gy_graph *graph;
+    const bool *is_told;
+    int32_t *place; /* node -> the place of its source, of those that are told */
+    int32_t *source;
+    double *work_s;  /* place -> of all places before it */
+    double *cross_s; /* place -> the transfers of a cut before it */
+    int32_t places;
+} balance;
+
+static void number_places(balance *b, int32_t source_count)
+{
+    const gy_graph *graph = b->graph;
+    for (int32_t i = 0; i < source_count; i++) {
+        b->source[i] = -1;
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (b->is_told[i]) {
+            b->source[graph->nodes[i].mark.source] = 0;
+        }
+    }
+    for (int32_t i = 0; i < source_count; i++) {
+        b->source[i] = b->source[i] == 0 ? b->places++ : -1;
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        b->place[i] = b->is_told[i] ? b->source[graph->nodes[i].mark.source] : -1;
+    }
+    for (int32_t i = 0; i < source_count; i++) { /* place -> source, in the same array */
+        if (b->source[i] >= 0) {
+            GY_ASSERT(b->source[i] <= i);
+            b->source[b->source[i]] = i;
+        }
+    }
+}
+
+/* Bytes cross all places between a value and its users, before and behind it. */
+static void measure(balance *b)
+{
+    const gy_graph *graph = b->graph;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (b->place[i] < 0) {
+            continue;
+        }
+        b->work_s[b->place[i] + 1] += gy_stage_work(graph, i);
+        const gy_graph_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->input_count; k++) {
+            const int32_t from = b->place[node->inputs[k].node];
+            if (from >= 0 && from != b->place[i]) {
+                const double seconds =
+                    gy_stage_transfer(&graph->mesh, gy_stage_bytes(graph, node->inputs[k]));
+                b->cross_s[GY_MIN(from, b->place[i]) + 1] += seconds;
+                b->cross_s[GY_MAX(from, b->place[i]) + 1] -= seconds;
+            }
+        }
+    }
+    for (int32_t i = 1; i <= b->places; i++) {
+        b->work_s[i] += b->work_s[i - 1];
+        b->cross_s[i] += b->cross_s[i - 1];
+    }
+    b->cross_s[0] = b->cross_s[b->places] = 0;
+}
+
+static double length_of(const balance *b, int32_t from, int32_t to)
+{
+    return b->work_s[to] - b->work_s[from] + fmax(b->cross_s[from], 0) +
+           fmax(b->cross_s[to], 0);
+}
+
+/* best[s][j]: the longest of stages 0 … s that end before place j; from[s][j]: where s begins.
+ */
+static void solve(const balance *b, int stages, double *best, int32_t *from)
+{
+    const int32_t n = b->places, width = n + 1, step = n / PLACES_MAX + 1;
+    for (int s = 0; s < stages; s++) {
+        for (int32_t j = s + 1; j <= n; j++) {
+            best[s * width + j] = s == 0 ? length_of(b, 0, j) : INFINITY;
+            from[s * width + j] = 0;
+            if (s > 0 && j < n && j % step != 0 && n > stages * step) {
+                continue;
+            }
+            for (int32_t i = s; s > 0 && i < j; i++) {
+                const double longest =
+                    fmax(best[(s - 1) * width + i], length_of(b, i, j));
+                if (longest < best[s * width + j]) {
+                    best[s * width + j] = longest;
+                    from[s * width + j] = i;
+                }
+            }
+        }
+    }
+}
+
+static gy_status cut(const balance *b, gy_stage_cuts *cuts)
+{
+    const int stages = b->graph->mesh.stages;
+    const size_t cells = (size_t)stages * ((size_t)b->places + 1);
+    if (b->places < stages) {
+        return gy_fail(GY_ARG,
+                       "pipe=%d: more stages than the %d nodes that can be told apart: choose "
+                       "fewer",
+                       stages, (int)b->places);
+    }
+    double *best = gy_alloc("graph.stages", cells * sizeof(*best));
+    int32_t *from = gy_alloc_zero("graph.stages", cells, sizeof(*from));
+    if (best != NULL && from != NULL) {
+        for (size_t i = 0; i < cells; i++) {
+            best[i] = INFINITY;
+        }
+        solve(b, stages, best, from);
+        int32_t end = b->places;
+        cuts->count = stages - 1;
+        for (int s = stages - 1; s > 0; s--) {
+            end = from[s * (b->places + 1) + end];
+            GY_ASSERT(end >= s);
+            cuts->first[s - 1] = b->source[end];
+        }
+    }
+    const bool is_there = best != NULL && from != NULL;
+    gy_free(best);
+    gy_free(from);
+    return is_there ? GY_OK : GY_NOMEM;
+}
+
+gy_status gy_stages_balance(const gy_graph *graph, const bool *is_told, gy_stage_cuts *cuts)
+{
+    GY_ASSERT(graph->mesh.stages > 1);
+    int32_t source_count = 0;
+    gy_arena arena = {0};
+    balance b = {.graph = graph, .is_told = is_told};
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        source_count = GY_MAX(source_count, graph->nodes[i].mark.source + 1);
+    }
+    const size_t sources = (size_t)source_count + 2;
+    b.place = gy_arena_alloc(&arena, ((size_t)graph->node_count + 1) * sizeof(int32_t));
+    b.source = gy_arena_alloc(&arena, sources * sizeof(int32_t));
+    b.work_s = gy_arena_alloc(&arena, sources * sizeof(double));
+    b.cross_s = gy_arena_alloc(&arena, sources * sizeof(double));
+    gy_status status = GY_NOMEM;
+    if (b.place != NULL && b.source != NULL && b.work_s != NULL && b.cross_s != NULL) {
+        number_places(&b, source_count);
+        measure(&b);
+        status = cut(&b, cuts);
+    }
+    gy_arena_free(&arena);
+    return status;
+}
