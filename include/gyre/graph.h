@@ -546,7 +546,7 @@ GY_API gy_session_stats gy_session_statistics(const gy_session *session);
 
 /** The exchanges of one kind along one axis in all runs so far, as this rank saw them. */
 typedef struct gy_exchange_stats {
-    const char *axis; /* "data"; "pipe": between stages; "mesh": all ranks; static */
+    const char *axis;       /* "data"; "pipe": between stages; "mesh": all ranks; static */
     gy_operation operation; /* GY_OPERATION_COUNT: messages */
     uint64_t count;
     uint64_t sent_bytes; /* by this rank; where ranks share memory, what it copied to and from

@@ -280,6 +280,9 @@ typedef struct gy_train_options {
     int zero;
     const gy_parameter_pin *pins; /* (pin_count) borrowed for the call; stronger than `zero` */
     int pin_count;
+    /* Where stages 1, 2, … begin on a mesh with an axis pipe: names as gy_graph_cut takes them,
+       separated by commas; NULL: by cost. */
+    const char *cut;
     gy_optimizer_kind optimizer;
     double rate, momentum, beta1, beta2, epsilon,
         weight_decay; /* 0: the optimizer's usual value; decay 0: none */

@@ -80,7 +80,7 @@ static void report_exchange(const char *axis, const gy_exchange_stats *row, doub
     const double hidden_ms = 1e3 * row->hidden_s / updates;
     const double exposed_ms = 1e3 * row->exposed_s / updates;
     printf("  %-6s %-15s %9.1f %12s %9.3f %9.3f %9.3f\n", axis,
-           axis[0] == '\0'                         ? "all"
+           axis[0] == '\0'                        ? "all"
            : row->operation == GY_OPERATION_COUNT ? "message"
                                                   : gy_operation_name(row->operation),
            (double)row->count / updates, size_text((double)row->sent_bytes / updates, bytes),

@@ -106,7 +106,8 @@ static gy_status schedule_again(const gy_program *program, gy_graph **scheduled)
     gy_graph *bound = NULL;
     GY_TRY(gy_bind(session->graph, &session->mesh, program->batch, program->fetches,
                    program->fetch_count, &bound));
-    const gy_status status = gy_graph_compile_placed(bound, session->skip, GY_COMPILE_CUT, scheduled);
+    const gy_status status =
+        gy_graph_compile_placed(bound, session->skip, GY_COMPILE_CUT, scheduled);
     gy_graph_free(bound);
     return status;
 }

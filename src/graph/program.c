@@ -502,11 +502,11 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
     program->is_told = gy_arena_alloc(&program->arena, roots * sizeof(bool));
     program->is_taken = gy_arena_alloc(&program->arena, roots * sizeof(bool));
     const gy_planned_run run = {batch, fetches, fetch_count};
-    gy_status status =
-        program->fetches == NULL || program->results == NULL || program->next_root == NULL ||
-                program->is_told == NULL || program->is_taken == NULL
-            ? GY_NOMEM
-            : gy_session_find_homes(session, &run);
+    gy_status status = program->fetches == NULL || program->results == NULL ||
+                               program->next_root == NULL || program->is_told == NULL ||
+                               program->is_taken == NULL
+                           ? GY_NOMEM
+                           : gy_session_find_homes(session, &run);
     if (status >= 0) {
         status = gy_session_compile(session, &session->mesh, &run, NULL, &program->graph);
     }

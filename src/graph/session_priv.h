@@ -115,7 +115,7 @@ struct gy_session {
     gy_engine *engine;
     bool owns_engine, has_no_overlap;
     gy_comm *comms[GY_MESH_MAX]; /* by mesh axis; NULL: it has one rank */
-    bool has_pipe; /* its communicator is driven by the engine */
+    bool has_pipe;               /* its communicator is driven by the engine */
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
@@ -147,8 +147,8 @@ gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_
 /** On a mesh with stages: is the parameter kept by this rank's? True where that is not decided
  * yet, and on other meshes. */
 bool gy_session_keeps(const gy_session *session, int32_t index);
-/** On a mesh with stages: decide which keep parameters that are not decided yet and that the run
- * reads. All ranks alike. */
+/** On a mesh with stages: decide which keep parameters that are not decided yet and that the
+ * run reads. All ranks alike. */
 GY_MUST_CHECK gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run);
 
 /** Bind to the mesh and run the passes for fetches of the user's graph. */

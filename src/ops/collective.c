@@ -6,8 +6,8 @@
  * a dimension that others stand before are strided: they are packed one behind the other in a
  * workspace before they leave, or unpacked from there when they came.
  *
- * Messages between stages go the same way, but have tags instead of numbers: which of several is
- * ready first does not matter.
+ * Messages between stages go the same way, but have tags instead of numbers: which of several
+ * is ready first does not matter.
  */
 #include "ops/collective.h"
 

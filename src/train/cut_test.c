@@ -10,7 +10,7 @@
 #include "gy_test.h"
 #include "training_kit.h"
 
-enum { VALUES_MAX = 512, TRIALS = 8, BATCH = 7, RUNS = 3 };
+enum { VALUES_MAX = 512, TRIALS = 6, BATCH = 7, RUNS = 3 };
 
 typedef struct outcome {
     double values[VALUES_MAX];
@@ -128,9 +128,9 @@ static gy_status train_random(gy_session *session, random_graph *r, const gy_nod
         gy_tensor *results[FETCHES];
         status = gy_session_run(session, feeds, 2, BATCH, fetches, FETCHES, results);
         for (int i = 0; status >= 0 && i < FETCHES; i++) {
-            status = i <= RANDOM_PARAMETERS   ? keep(got, results[i])
-                     : results[i] == NULL ? GY_OK
-                                          : gy_fail(GY_STATE, "an assignment has a value");
+            status = i <= RANDOM_PARAMETERS ? keep(got, results[i])
+                     : results[i] == NULL   ? GY_OK
+                                            : gy_fail(GY_STATE, "an assignment has a value");
         }
     }
     for (int i = 0; status >= 0 && i < RANDOM_PARAMETERS; i++) {
@@ -154,12 +154,11 @@ static gy_status run_random(scene *s, gy_mesh *mesh, outcome *got)
     gy_status status = descend(&r, fetches);
     status = status >= 0 && s->stages > 1 ? put_on_stages(s, r.graph) : status;
     if (status >= 0) {
-        status = gy_session_new(r.graph,
-                                &(gy_session_options){.mesh = mesh,
-                                                      .workers = 1,
-                                                      .seed = 9,
-                                                      .has_no_overlap = s->is_sequential},
-                                &session);
+        status = gy_session_new(
+            r.graph,
+            &(gy_session_options){
+                .mesh = mesh, .workers = 1, .seed = 9, .has_no_overlap = s->is_sequential},
+            &session);
     }
     if (status >= 0 && s->seed % 2 == 0) {
         status = gy_session_decide(session, BATCH, fetches, FETCHES);
@@ -234,6 +233,210 @@ GY_TEST(stages_go_with_rows_and_operators_in_parts)
     for (uint64_t trial = seed; trial < seed + (uint64_t)gy_test_cases(3); trial++) {
         check_meshes(meshes, stages, GY_COUNT(meshes), trial);
     }
+}
+
+/* ---- by hand ---- */
+
+/* A table that is looked up in the first stage and multiplied with in the second. */
+static gy_status run_tied(scene *s, gy_mesh *mesh, outcome *got)
+{
+    gy_graph *g = NULL;
+    gy_session *session = NULL;
+    gy_tensor *first = NULL, *token = NULL, *label = NULL, *results[2] = {NULL};
+    const double values[] = {1, 2};
+    const int32_t ids[] = {(int32_t)s->seed, 1};
+    GY_TRY(gy_graph_new(&g));
+    GY_TRY(gy_tensor_from(NULL, GY_F64, (int64_t[]){2, 1}, 2, values, &first));
+    GY_TRY(gy_tensor_from(NULL, GY_I32, (int64_t[]){1}, 1, &ids[0], &token));
+    GY_TRY(gy_tensor_from(NULL, GY_I32, (int64_t[]){1}, 1, &ids[1], &label));
+    gy_node e = gy_graph_parameter(g, "E", GY_F64, (int64_t[]){2, 1}, 2,
+                                   (gy_init){GY_INIT_TENSOR, 0, first});
+    gy_node x = gy_graph_input(g, "token", GY_I32, (int64_t[]){1}, 1);
+    gy_node y = gy_graph_input(g, "label", GY_I32, (int64_t[]){1}, 1);
+    gy_node h = gy_op_embedding(e, x);
+    gy_node logits = gy_node_named(gy_op_matmul_transposed(h, false, e, true), "head");
+    gy_node loss = gy_op_cross_entropy(logits, y), gradient = gy_op_gradient(loss, e);
+    gy_node fetches[] = {loss, gy_op_assign(e, gy_op_sub(e, gradient))};
+    const char *names[] = {"head"};
+    gy_status status = gy_graph_cut(g, names, s->stages - 1);
+    status = status < 0 ? status
+                        : gy_session_new(g, &(gy_session_options){.mesh = mesh, .workers = 1},
+                                         &session);
+    const gy_feed feeds[] = {{x, token}, {y, label}};
+    status = status < 0 ? status : gy_session_run(session, feeds, 2, 1, fetches, 2, results);
+    if (status >= 0) {
+        status = keep(got, results[0]);
+        gy_tensor *here = gy_session_parameter(session, "E");
+        got->values[got->count++] = here != NULL ? gy_tensor_get(here, 0) : NAN;
+        got->values[got->count++] = here != NULL ? gy_tensor_get(here, 1) : NAN;
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_session_free(session);
+    gy_graph_free(g);
+    gy_tensor_drop(first);
+    gy_tensor_drop(token);
+    gy_tensor_drop(label);
+    return gy_error_raise(&error);
+}
+
+GY_TEST(a_tied_head_has_one_gradient_in_two_stages)
+{
+    static scene s;
+    kit_rank members[KIT_RANKS_MAX];
+    s = (scene){.axes = "pipe=2", .run = run_tied, .stages = 2};
+    play(&s, members);
+    assert_all_ok(&s, members);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_true(fabs(s.got[rank].values[0] - log1p(exp(-1))) < 1e-12);
+        assert_true(fabs(s.got[rank].values[1] - 1) < 1e-5);
+        assert_true(fabs(s.got[rank].values[2] - 2.26894) < 1e-5);
+    }
+}
+
+/* The token is no row of the table, which the first stage alone looks up. */
+GY_TEST(a_failure_of_one_stage_is_all_ranks)
+{
+    static scene s;
+    kit_rank members[KIT_RANKS_MAX];
+    s = (scene){.axes = "pipe=2", .run = run_tied, .stages = 2, .seed = 7};
+    play(&s, members);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_true(members[rank].error.status < 0);
+        if (strstr(members[rank].error.text, "7") == NULL ||
+            strstr(members[rank].error.text, "gather") == NULL) {
+            fail_msg("rank %d: %s", rank, members[rank].error.text);
+        }
+    }
+}
+
+/* Gradients 3 and 4, each in a stage, of norm 5. */
+static gy_status run_clipped(scene *s, gy_mesh *mesh, outcome *got)
+{
+    gy_graph *g = NULL;
+    gy_session *session = NULL;
+    gy_node w[2], parts[2], gradients[2], fetches[2];
+    gy_tensor *results[2] = {NULL};
+    GY_TRY(gy_graph_new(&g));
+    for (int i = 0; i < 2; i++) {
+        w[i] = gy_graph_parameter(g, i == 0 ? "a" : "b", GY_F64, NULL, 0, gy_init_zeros());
+        parts[i] = gy_op_mul(w[i], gy_graph_scalar(g, GY_F64, 3 + i));
+    }
+    gy_status status = gy_stage(parts[0], 0);
+    status = status < 0 ? status : gy_stage(parts[1], s->stages - 1);
+    status =
+        status < 0 ? status : gy_op_gradients(gy_op_add(parts[0], parts[1]), w, 2, gradients);
+    gy_node total =
+        gy_op_add(gy_op_mul(gradients[0], gradients[0]), gy_op_mul(gradients[1], gradients[1]));
+    gy_node norm = gy_op_add(gy_op_sqrt(total), gy_graph_scalar(g, GY_F64, 1e-6));
+    gy_node scale = gy_op_minimum(gy_graph_scalar(g, GY_F64, 1),
+                                  gy_op_div(gy_graph_scalar(g, GY_F64, 2.5), norm));
+    for (int i = 0; i < 2; i++) {
+        fetches[i] = gy_op_assign(w[i], gy_op_mul(gradients[i], scale));
+    }
+    status = status < 0 ? status
+                        : gy_session_new(g, &(gy_session_options){.mesh = mesh, .workers = 1},
+                                         &session);
+    status = status < 0 ? status : gy_session_run(session, NULL, 0, 1, fetches, 2, results);
+    for (int i = 0; i < 2 && status >= 0; i++) {
+        gy_tensor *whole = NULL;
+        status = gy_session_gather(session, i == 0 ? "a" : "b", &whole);
+        status = status < 0 ? status : keep(got, whole);
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return gy_error_raise(&error);
+}
+
+GY_TEST(the_norm_is_of_all_stages)
+{
+    static scene s;
+    kit_rank members[KIT_RANKS_MAX];
+    s = (scene){.axes = "pipe=2", .run = run_clipped, .stages = 2};
+    play(&s, members);
+    assert_all_ok(&s, members);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_true(fabs(s.got[rank].values[0] - 1.5) < 1e-6);
+        assert_true(fabs(s.got[rank].values[1] - 2) < 1e-6);
+    }
+}
+
+/* ---- what is no cut ---- */
+
+/* Three stages of one node; a stage that the mesh has not. */
+static gy_status run_refused(scene *s, gy_mesh *mesh, outcome *got)
+{
+    (void)got;
+    gy_graph *g = NULL;
+    gy_session *session = NULL;
+    gy_tensor *result = NULL;
+    GY_TRY(gy_graph_new(&g));
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, NULL, 0, gy_init_zeros());
+    gy_node loss = gy_node_named(gy_op_exp(w), "loss"), gradient = gy_op_gradient(loss, w);
+    gy_status status = s->seed == 1 ? gy_stage(loss, s->stages) : GY_OK;
+    status = status < 0 ? status
+                        : gy_session_new(g, &(gy_session_options){.mesh = mesh, .workers = 1},
+                                         &session);
+    status = status < 0 ? status : gy_session_run(session, NULL, 0, 1, &gradient, 1, &result);
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_tensor_drop(result);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return gy_error_raise(&error);
+}
+
+GY_TEST(what_cannot_be_cut_is_refused_on_all_ranks)
+{
+    static const char *const words[] = {"pipe=3: more stages than the 1 nodes",
+                                        "node loss is of stage 3, the mesh has stages 0 to 2"};
+    static scene s;
+    kit_rank members[KIT_RANKS_MAX];
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        s = (scene){.axes = "pipe=3", .run = run_refused, .stages = 3, .seed = seed};
+        play(&s, members);
+        for (int rank = 0; rank < 3; rank++) {
+            assert_int_equal(members[rank].error.status, GY_ARG);
+            if (strstr(members[rank].error.text, words[seed]) == NULL) {
+                fail_msg("%s", members[rank].error.text);
+            }
+        }
+    }
+}
+
+GY_TEST(names_of_a_cut_are_those_of_nodes)
+{
+    gy_graph *g = NULL;
+    assert_ok(gy_graph_new(&g));
+    gy_node w = gy_graph_parameter(g, "weight", GY_F64, NULL, 0, gy_init_zeros());
+    gy_node inner = gy_node_named(gy_op_exp(w), "inner");
+    gy_node outer = gy_node_named(gy_op_tanh(inner), "outer");
+    gy_node beside = gy_node_named(gy_op_exp(inner), "beside");
+    assert_true(beside.index >= 0 && gy_op_gradient(outer, w).index >= 0);
+    const struct {
+        const char *names[2];
+        int count;
+        const char *words;
+    } cases[] = {
+        {{"utter"}, 1, "no node 'utter'; the nearest names: outer"},
+        {{"beside"}, 1, "no gradient passes through node 'beside'"},
+        {{"inner", "weight"}, 2, "two stages begin at node 'inner'"},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        assert_status(gy_graph_cut(g, cases[i].names, cases[i].count), GY_ARG);
+        if (strstr(gy_error_text(), cases[i].words) == NULL) {
+            fail_msg("%s", gy_error_text());
+        }
+    }
+    assert_status(gy_graph_cut(g, cases[0].names, 64), GY_ARG);
+    assert_status(gy_stage(outer, 64), GY_ARG);
+    assert_status(gy_stage(outer, -1), GY_ARG);
+    assert_ok(gy_graph_cut(g, (const char *[]){"outer", "weight"}, 2));
+    assert_int_equal(g->cuts.first[0], inner.index);
+    assert_int_equal(g->cuts.first[1], outer.index);
+    gy_graph_free(g);
 }
 
 GY_TEST_MAIN(NULL, NULL)

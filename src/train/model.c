@@ -186,6 +186,7 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
     GY_TRY(check_expected(model));
     if (options != NULL) {
         GY_TRY(gy_update_build(model, options));
+        GY_TRY(gy_train_cut(model, options));
     }
     GY_TRY(
         gy_session_new(model->graph,

@@ -232,6 +232,9 @@ void gy_train_served_name(int piece, char name[GY_TRAIN_SERVED_BYTES]);
 /** Pin the slots of a built update as the options' pins and stage of ZeRO keep them. GY_ARG
  * names a pin that fits no parameter. */
 gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);
+/** Cut a built update into the stages of the mesh, as the options say. GY_ARG another number of
+ * names than the mesh has stages but one; as gy_graph_cut. */
+gy_status gy_train_cut(gy_model *model, const gy_train_options *options);
 /** Behind gy_train_pin_slots, once there is a session: where the update has the slots that are
  * not pinned along axes of other kinds than data. Collective; GY_NOMEM. */
 gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options);

@@ -184,6 +184,29 @@ gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options)
     return pin_slots(model, options, options->zero, gy_model_row_ranks(model));
 }
 
+gy_status gy_train_cut(gy_model *model, const gy_train_options *options)
+{
+    char *names[GY_STAGES_MAX], *rest = NULL;
+    gy_text copy = {.data = NULL};
+    const int stages = model->mesh != NULL ? GY_MAX(model->mesh->stages, 1) : 1;
+    int count = 0;
+    if (options->cut == NULL) {
+        return GY_OK;
+    }
+    gy_text_add(&copy, "%s", options->cut);
+    GY_TRY(copy.status);
+    for (char *name = strtok_r(copy.data, ",", &rest); name != NULL && count < GY_STAGES_MAX;
+         name = strtok_r(NULL, ",", &rest)) {
+        names[count++] = name;
+    }
+    const gy_status status =
+        count == stages - 1 ? gy_graph_cut(model->graph, (const char *const *)names, count)
+                            : gy_fail(GY_ARG, "cut: %d names make %d stages, the mesh has %d",
+                                      count, count + 1, stages);
+    gy_text_free(&copy);
+    return status;
+}
+
 gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options)
 {
     GY_ASSERT(model->session != NULL && model->update.fetch_count > 0);

@@ -25,7 +25,7 @@ static struct {
     long long warmup, layers, width, heads, context;
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *update, *key;
+    const char *cut, *update, *key;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
@@ -60,8 +60,12 @@ static const gy_option options[] = {
     {&gy_option_ranks, GY_OPTION_INTEGER, "default: 1", PLACE(ranks), 1, GY_RUN_RANKS_MAX,
      NULL},
     {&gy_option_mesh, GY_OPTION_TEXT,
-     "data cuts rows, model everything else, auto what is best; default: all ranks along data",
+     "data cuts rows, model everything else, auto what is best, pipe the layers into stages; "
+     "default: all ranks along data",
      PLACE(mesh), 0, 0, NULL},
+    {&gy_option_cut, GY_OPTION_TEXT,
+     "such as dense2.weight, one name less than --mesh pipe=N has stages; default: by cost",
+     PLACE(cut), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "threads of a rank; default: cores / ranks",
      PLACE(workers), 1, 1024, NULL},
     {&gy_option_epochs, GY_OPTION_INTEGER, "default: language 5, digits 10", PLACE(epochs), 1,
@@ -192,6 +196,7 @@ static gy_train_options train_options(train_job *job)
         .memory_bytes = (uint64_t)settings.memory,
         .pins = pins.list,
         .pin_count = pins.count,
+        .cut = settings.cut,
         .optimizer = settings.optimizer == NULL
                          ? gy_train_recipe(job->name).optimizer
                          : optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
@@ -615,6 +620,14 @@ static bool has_axis(const char *name)
     return false;
 }
 
+static int check_cut(void)
+{
+    return settings.cut != NULL && !has_axis("pipe")
+               ? gy_cli_report_usage("gyre train: --cut: the mesh '%s' has no axis pipe",
+                                     settings.mesh != NULL ? settings.mesh : "data")
+               : GY_EXIT_OK;
+}
+
 static int check_pins(void)
 {
     for (int i = 0; settings.pins.items[i] != NULL; i++) {
@@ -678,7 +691,8 @@ static int check_settings(const char *name)
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
-    const int pinned = check_pins();
+    const int cut = check_cut();
+    const int pinned = cut != GY_EXIT_OK ? cut : check_pins();
     return pinned != GY_EXIT_OK ? pinned : check_ranks();
 }
 

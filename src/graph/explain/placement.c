@@ -79,7 +79,8 @@ static void find_readers(readers *r, int32_t index)
 static void print_readers(const gy_graph *graph, int32_t index, gy_text *text)
 {
     readers r = {.graph = graph, .text = text};
-    GY_ASSERT(is_move(graph->nodes[index].op)); /* nobody asks why else */
+    GY_ASSERT(is_move(graph->nodes[index].op) || /* nobody asks why else */
+              graph->nodes[index].op == &gy_ops_row_receive);
     find_readers(&r, index);
     if (r.count > NAMED_MAX) {
         gy_text_add(text, " and %d more", r.count - NAMED_MAX);

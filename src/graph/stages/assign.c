@@ -1,8 +1,8 @@
 /*
  * Which stage makes which node. A node by hand is where the hand says. Where gradients pass, a
- * node and those of its gradient are told apart by their source: the sources of the user's graph
- * are cut into runs. All others follow what they read: a parameter's home, else the largest
- * input. What is fed or constant is everywhere, and so is cheap work on it alone.
+ * node and those of its gradient are told apart by their source: the sources of the user's
+ * graph are cut into runs. All others follow what they read: a parameter's home, else the
+ * largest input. What is fed or constant is everywhere, and so is cheap work on it alone.
  *
  * Any answer gives the same values: what is asked of this file is a good one, and the same one
  * on all ranks.
@@ -14,8 +14,8 @@
 typedef struct finder {
     const gy_graph *graph;
     gy_stages *to;
-    bool *is_told;       /* node -> its stage follows from its source */
-    int32_t *of_source;  /* source -> stage of what was found first; -1 */
+    bool *is_told;      /* node -> its stage follows from its source */
+    int32_t *of_source; /* source -> stage of what was found first; -1 */
     int32_t source_count;
 } finder;
 
@@ -54,8 +54,7 @@ static void find_kind(finder *f, int32_t index)
     } else if (node->mark.by_hand == 0 && is_cheap(node)) {
         bool is_anywhere = true;
         for (int k = 0; k < node->input_count; k++) {
-            is_anywhere =
-                is_anywhere && to->kind[node->inputs[k].node] == GY_STAGE_ANYWHERE;
+            is_anywhere = is_anywhere && to->kind[node->inputs[k].node] == GY_STAGE_ANYWHERE;
         }
         to->kind[index] = is_anywhere ? GY_STAGE_ANYWHERE : GY_STAGE_ONE;
     }
@@ -93,8 +92,8 @@ static bool mark_told(finder *f)
     for (int pass = 0; pass < 2 && !any && !is_decided; pass++) {
         for (int32_t i = 0; i < graph->node_count; i++) {
             const gy_stage_mark *mark = &graph->nodes[i].mark;
-            f->is_told[i] = is_open(f, i) && mark->source >= 0 &&
-                            (mark->is_differentiated || pass == 1);
+            f->is_told[i] =
+                is_open(f, i) && mark->source >= 0 && (mark->is_differentiated || pass == 1);
             any = any || f->is_told[i];
             is_decided = is_decided || f->to->home[i] != 0;
         }

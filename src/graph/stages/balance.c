@@ -137,8 +137,7 @@ static void solve(const balance *b, int stages, double *best, int32_t *from)
                 continue;
             }
             for (int32_t i = s; s > 0 && i < j; i++) {
-                const double longest =
-                    fmax(best[(s - 1) * width + i], length_of(b, i, j));
+                const double longest = fmax(best[(s - 1) * width + i], length_of(b, i, j));
                 if (longest < best[s * width + j]) {
                     best[s * width + j] = longest;
                     from[s * width + j] = i;

@@ -3,11 +3,11 @@
  * sent by its maker, right where it is made, and received there at the same place in the order
  * of the whole graph; an edge over several stages goes straight.
  *
- * All stages walk one order, in which every receive stands behind its send. A rank that would do
- * one node after the other and wait for each message would end so, whichever nodes are its own:
- * of all ranks that wait, the one with the first message in that order waits for one that is
- * sent already. The engine, which only waits for what a node reads, waits for less. Exchanges of
- * a stage have numbers in this order, which the passes to come keep.
+ * All stages walk one order, in which every receive stands behind its send. A rank that would
+ * do one node after the other and wait for each message would end so, whichever nodes are its
+ * own: of all ranks that wait, the one with the first message in that order waits for one that
+ * is sent already. The engine, which only waits for what a node reads, waits for less.
+ * Exchanges of a stage have numbers in this order, which the passes to come keep.
  *
  * The ranks of a line along `pipe` have the same coordinates along the other axes, so that each
  * part of a value goes to the rank with the same part, and a summand to the rank that has it.
@@ -57,9 +57,8 @@ static void receive(cutter *c, gy_value in, int from)
     const gy_attributes attributes = message_of(c, in, from);
     char name[160];
     snprintf(name, sizeof(name), "%.120s.receive%d", gy_graph_at(c->pass.in, in)->name, from);
-    const gy_value made =
-        gy_graph_apply_typed(c->pass.out, &gy_ops_row_receive, &attributes, NULL, 0,
-                             gy_graph_type(c->pass.in, in), 1, name);
+    const gy_value made = gy_graph_apply_typed(c->pass.out, &gy_ops_row_receive, &attributes,
+                                               NULL, 0, gy_graph_type(c->pass.in, in), 1, name);
     number(c, made);
     gy_pass_set(&c->pass, in, made);
 }

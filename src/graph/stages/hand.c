@@ -77,8 +77,8 @@ static int32_t find_place(const gy_graph *graph, const char *name, bool *is_know
         *is_known = *is_known || is_meant;
         for (int k = 0; k < node->input_count; k++) {
             const gy_graph_node *input = &graph->nodes[node->inputs[k].node];
-            is_meant = is_meant || ((input->op->flags & GY_OP_LEAF) != 0 &&
-                                    strcmp(input->name, name) == 0);
+            is_meant = is_meant ||
+                       ((input->op->flags & GY_OP_LEAF) != 0 && strcmp(input->name, name) == 0);
         }
         if (is_meant && node->mark.is_differentiated && (node->op->flags & GY_OP_LEAF) == 0) {
             return node->mark.source;

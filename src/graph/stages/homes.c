@@ -67,8 +67,8 @@ gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run)
                    &bound));
     gy_status status = GY_OK;
     if (has_homeless(bound)) {
-        status = gy_graph_compile_placed(bound, session->skip, GY_COMPILE_SCHEDULED,
-                                         &scheduled);
+        status =
+            gy_graph_compile_placed(bound, session->skip, GY_COMPILE_SCHEDULED, &scheduled);
         status = status >= 0 ? keep_homes(session, scheduled) : status;
     }
     gy_graph_free(scheduled);

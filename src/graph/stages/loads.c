@@ -37,9 +37,8 @@ void gy_stages_load(const gy_graph *graph, const gy_stages *stages, gy_stage_loa
             loads[s].nodes += runs ? 1 : 0;
             loads[s].work_s += runs ? seconds : 0;
         }
-        for (int32_t k = 0;
-             k < node->output_count && (node->op->flags & GY_OP_EFFECT) == 0 &&
-             stages->made[i] != 0;
+        for (int32_t k = 0; k < node->output_count && (node->op->flags & GY_OP_EFFECT) == 0 &&
+                            stages->made[i] != 0;
              k++) {
             add_value(graph, stages, (gy_value){i, k}, loads);
         }
@@ -51,10 +50,9 @@ static void print_ends(const gy_graph *graph, const gy_stages *stages, int stage
 {
     int32_t first = -1, last = -1;
     for (int32_t i = 0; i < graph->node_count; i++) {
-        const bool is_forward =
-            graph->nodes[i].origin >= 0 &&
-            graph->nodes[i].mark.source == graph->nodes[i].origin &&
-            graph->nodes[i].mark.is_differentiated;
+        const bool is_forward = graph->nodes[i].origin >= 0 &&
+                                graph->nodes[i].mark.source == graph->nodes[i].origin &&
+                                graph->nodes[i].mark.is_differentiated;
         if (is_forward && stages->kind[i] == GY_STAGE_ONE && stages->of[i] == stage) {
             first = first < 0 ? i : first;
             last = i;

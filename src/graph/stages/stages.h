@@ -25,8 +25,9 @@ static inline int gy_stage_highest(gy_stage_set set)
 /** Where a node runs. */
 typedef enum gy_stage_kind {
     GY_STAGE_ONE,      /* in one stage */
-    GY_STAGE_ANYWHERE, /* in each that wants it: what is fed or constant, and cheap work on it */
-    GY_STAGE_AT_HOME,  /* in each that wants it and keeps the parameter: that, or a part of it */
+    GY_STAGE_ANYWHERE, /* in each that wants it: what is fed or constant, and cheap work on it
+                        */
+    GY_STAGE_AT_HOME, /* in each that wants it and keeps the parameter: that, or a part of it */
 } gy_stage_kind;
 
 /** All of it is a pure function of a placed graph, on whatever rank. */
