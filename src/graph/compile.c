@@ -48,6 +48,7 @@ static bool schedules(const gy_compile_pass *pass, const gy_graph *made)
 
 static bool has_stages(const gy_graph *graph)
 {
+    GY_ASSERT(graph->mesh.stages >= 0 && graph->mesh.stages <= GY_STAGES_MAX);
     return graph->mesh.stages > 1;
 }
 

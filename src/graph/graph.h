@@ -269,6 +269,13 @@ bool gy_memory_is_gather(const gy_graph *graph, int32_t index);
 /** The nodes of this rank's stage, with messages to and from the others. Only of a mesh with
  * stages. */
 gy_status gy_stages_cut(const gy_graph *in, gy_graph **out);
+/** Keep in the user's graph which stages have which parameters of a scheduled one, where that
+ * is not decided, and where it was cut. GY_ARG, GY_NOMEM as gy_stages_cut. */
+GY_MUST_CHECK gy_status gy_stages_keep(const gy_graph *scheduled, gy_graph *user);
+/** Bytes of one rank's part of a value. */
+double gy_stages_bytes(const gy_graph *graph, gy_value value);
+/** Seconds of a message between two stages. */
+double gy_stages_transfer(const gy_mesh *mesh, double bytes);
 /** Append what each stage of a scheduled graph computes and sends. GY_NOMEM in text->status. */
 gy_status gy_graph_explain_stages(const gy_graph *graph, gy_text *text);
 /** Bias and relu into the product or convolution before them. */

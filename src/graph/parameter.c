@@ -25,6 +25,46 @@ static gy_status fill(gy_session *session, const gy_graph_node *node, const gy_t
     return status == GY_AGAIN ? gy_init_fill(session, node, type, offsets, tensor) : status;
 }
 
+/* ---- which stages keep it ---- */
+
+bool gy_session_keeps(const gy_session *session, int32_t index)
+{
+    GY_ASSERT(index >= 0 && index < session->graph->node_count);
+    const uint64_t homes = session->graph->nodes[index].homes;
+    return session->mesh.stages <= 1 || homes == 0 || (homes >> session->mesh.stage & 1) != 0;
+}
+
+/* A parameter without a home that the fetches need? */
+static bool has_homeless(const gy_graph *bound)
+{
+    GY_ASSERT(bound->batch > 0);
+    for (int32_t i = 0; i < bound->node_count; i++) {
+        if (bound->nodes[i].op == &gy_ops_row_parameter && bound->nodes[i].homes == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run)
+{
+    gy_graph *bound = NULL, *scheduled = NULL;
+    if (session->mesh.stages <= 1) {
+        return GY_OK;
+    }
+    GY_TRY(gy_bind(session->graph, &session->mesh, run->batch, run->fetches, run->fetch_count,
+                   &bound));
+    gy_status status = GY_OK;
+    if (has_homeless(bound)) {
+        status =
+            gy_graph_compile_placed(bound, session->skip, GY_COMPILE_SCHEDULED, &scheduled);
+        status = status >= 0 ? gy_stages_keep(scheduled, session->graph) : status;
+    }
+    gy_graph_free(scheduled);
+    gy_graph_free(bound);
+    return status;
+}
+
 gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
 {
     GY_ASSERT(index >= 0 && index < session->graph->node_count);
@@ -94,12 +134,14 @@ gy_tensor *gy_session_parameter(gy_session *session, const char *name)
 bool gy_session_is_elsewhere(const gy_session *session, const char *name)
 {
     int32_t index = -1;
+    GY_ASSERT(name != NULL);
     return find_parameter(session, name, &index) == GY_OK && !gy_session_keeps(session, index);
 }
 
 bool gy_session_has(gy_session *session, const char *name)
 {
     int32_t index = -1;
+    GY_ASSERT(name != NULL);
     return gy_session_made(session, name) != NULL ||
            (find_parameter(session, name, &index) == GY_OK &&
             session->graph->nodes[index].homes != 0);

@@ -1,7 +1,6 @@
 /* Goal: any cut of any graph into stages ends, with one rank's values and the same bits each
  * time; a parameter of several stages has one sum of its gradient; a failure is all ranks'. */
 #include "graph/random_graph.h"
-#include "graph/session_priv.h"
 
 #include <math.h>
 #include <stdio.h>

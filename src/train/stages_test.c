@@ -245,7 +245,7 @@ GY_TEST(a_gpt_with_a_tied_head_trains_as_one_rank)
 GY_TEST(checkpoints_know_no_stage)
 {
     static story alone, first, second;
-    char folder[] = "/tmp/gyre-stages-XXXXXX", command[64];
+    char folder[] = "/tmp/gyre-stages-XXXXXX";
     assert_non_null(mkdtemp(folder));
     alone = (story){.kind = GPT, .axes = "data=1", .accumulate = 1};
     (void)play(&alone);
@@ -263,8 +263,7 @@ GY_TEST(checkpoints_know_no_stage)
                      .resumes = true,
                      .cut = "block0.norm2.weight,block1.norm1.weight"};
     assert_same(&alone, &second, play(&second));
-    snprintf(command, sizeof(command), "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
+    kit_remove_folder(folder);
 }
 
 GY_TEST(a_cut_by_names_has_as_many_as_stages_but_one)

@@ -606,30 +606,12 @@ static int check_ranks(void)
     return GY_EXIT_OK;
 }
 
-/* Has the mesh of --mesh the axis? Without a mesh all ranks are along data. */
-static bool has_axis(const char *name)
-{
-    const char *at = settings.mesh != NULL ? settings.mesh : "data=1";
-    const size_t length = strlen(name);
-    for (; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, name, length) == 0 && at[length] == '=') {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int check_cut(void)
-{
-    return settings.cut != NULL && !has_axis("pipe")
-               ? gy_cli_report_usage("gyre train: --cut: the mesh '%s' has no axis pipe",
-                                     settings.mesh != NULL ? settings.mesh : "data")
-               : GY_EXIT_OK;
-}
-
 static int check_pins(void)
 {
+    if (settings.cut != NULL && !gy_cli_mesh_has(settings.mesh, "pipe")) {
+        return gy_cli_report_usage("gyre train: --cut: the mesh '%s' has no axis pipe",
+                                   settings.mesh != NULL ? settings.mesh : "data");
+    }
     for (int i = 0; settings.pins.items[i] != NULL; i++) {
         const char *text = settings.pins.items[i];
         if (!gy_cli_pin_read(text, &pins)) {
@@ -643,7 +625,7 @@ static int check_pins(void)
                                        "model or auto",
                                        text, axis);
         }
-        if (!has_axis(axis)) {
+        if (!gy_cli_mesh_has(settings.mesh, axis)) {
             return gy_cli_report_usage("gyre train: --pin: '%s': the mesh '%s' has no axis %s",
                                        text, settings.mesh != NULL ? settings.mesh : "data",
                                        axis);
@@ -691,8 +673,7 @@ static int check_settings(const char *name)
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
-    const int cut = check_cut();
-    const int pinned = cut != GY_EXIT_OK ? cut : check_pins();
+    const int pinned = check_pins();
     return pinned != GY_EXIT_OK ? pinned : check_ranks();
 }
 

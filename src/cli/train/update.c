@@ -289,6 +289,19 @@ int gy_cli_workers_start(const gy_cli_update *update, int workers, const char *f
 
 /* ---- Pins ---- */
 
+bool gy_cli_mesh_has(const char *mesh, const char *axis)
+{
+    const char *at = mesh != NULL ? mesh : "data=1";
+    const size_t length = strlen(axis);
+    for (; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, axis, length) == 0 && at[length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool gy_cli_pin_read(const char *text, gy_cli_pins *pins)
 {
     char *name = pins->texts[pins->count];

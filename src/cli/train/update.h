@@ -39,6 +39,9 @@ typedef struct gy_cli_pins {
 /** "NAME:AXIS=S<dimension>" or "NAME:AXIS=R"; false: it is none of them. */
 bool gy_cli_pin_read(const char *text, gy_cli_pins *pins);
 
+/** Has the mesh of --mesh the axis? NULL: all ranks are along data. */
+bool gy_cli_mesh_has(const char *mesh, const char *axis);
+
 /** Whether so many workers can have it, here or as a rank of a launch. Reports what is wrong;
  * returns the exit status. */
 int gy_cli_update_check(const gy_cli_update *update, long long workers);

@@ -359,6 +359,7 @@ static void print_sums(const gy_graph_exchange *list, int32_t count, const repor
 /* Whose value the exchange moves. */
 static const char *moved_name(const gy_graph *graph, const gy_graph_node *node)
 {
+    GY_ASSERT(node->input_count <= 1);
     return node->input_count == 0 ? node->name : gy_graph_at(graph, node->inputs[0])->name;
 }
 
@@ -366,6 +367,7 @@ static const char *moved_name(const gy_graph *graph, const gy_graph_node *node)
 static void print_kind(const gy_graph *graph, const gy_graph_exchange *exchange, gy_text *text)
 {
     char from[16], to[16];
+    GY_ASSERT(exchange->axis < graph->mesh.axes);
     if (exchange->axis < 0) {
         const gy_graph_node *node = &graph->nodes[exchange->node];
         gy_text_add(text, "  %-14s %-6s %-6s %s %-6d", node->op->name, "pipe", "",

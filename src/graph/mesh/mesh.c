@@ -23,6 +23,7 @@ static const struct {
 
 static int size_max(gy_axis_kind kind)
 {
+    GY_ASSERT(kind <= GY_AXIS_PIPE);
     return kind == GY_AXIS_PIPE ? GY_STAGES_MAX : GY_RANKS_MAX;
 }
 
@@ -149,6 +150,7 @@ static gy_status agree_on_links(gy_mesh *mesh)
 static void take_pipe_out(gy_mesh *mesh)
 {
     int axes = 0;
+    GY_ASSERT(mesh->stages == 0 && mesh->pipe == NULL);
     for (int axis = 0; axis < mesh->axes; axis++) {
         if (mesh->kinds[axis] == GY_AXIS_PIPE) {
             GY_ASSERT(mesh->stages == 0);

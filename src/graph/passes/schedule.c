@@ -73,6 +73,7 @@ static gy_status emit_before(order *state, int32_t index)
 static bool is_ready(const order *state, int32_t index)
 {
     const gy_graph_node *node = &state->pass.in->nodes[index];
+    GY_ASSERT(is_collective(node) && node->input_count <= 1);
     return node->input_count == 0 || state->emitted[node->inputs[0].node];
 }
 

@@ -3,7 +3,6 @@
  * decided with.
  */
 #include "graph/place/place_priv.h"
-#include "graph/stages/stages.h"
 
 #include <string.h>
 
@@ -55,13 +54,13 @@ static gy_graph_exchange message_of(const gy_graph *graph, int32_t index)
     const gy_graph_node *node = &graph->nodes[index];
     const bool sends = node->op == &gy_ops_row_send;
     const gy_value value = sends ? node->inputs[0] : (gy_value){index, 0};
-    const double bytes = gy_stage_bytes(graph, value);
+    const double bytes = gy_stages_bytes(graph, value);
     GY_ASSERT(graph->mesh.stages > 1);
     return (gy_graph_exchange){.node = index,
                                .axis = -1,
                                .operation = GY_OPERATION_COUNT,
                                .sent_bytes = sends ? bytes : 0,
-                               .predicted_s = gy_stage_transfer(&graph->mesh, bytes)};
+                               .predicted_s = gy_stages_transfer(&graph->mesh, bytes)};
 }
 
 gy_status gy_graph_exchanges(const gy_graph *graph, gy_graph_exchange *list, int32_t *count)

@@ -21,6 +21,7 @@ typedef struct finder {
 
 static bool is_part(const gy_op *op)
 {
+    GY_ASSERT(op != NULL);
     return (op->flags & GY_OP_VIEW) != 0 || op == &gy_ops_row_take_shard ||
            op == &gy_ops_row_allgather || op == &gy_ops_row_alltoall;
 }
@@ -28,6 +29,7 @@ static bool is_part(const gy_op *op)
 /* Scalars of what is everywhere: rates, corrections. */
 static bool is_cheap(const gy_graph_node *node)
 {
+    GY_ASSERT(node->input_count > 0 && node->output_count > 0);
     return is_part(node->op) ||
            ((node->op->flags & (GY_OP_ELEMENTWISE | GY_OP_RANDOM)) == GY_OP_ELEMENTWISE &&
             node->types[0].rank == 0);
@@ -42,14 +44,14 @@ static void find_kind(finder *f, int32_t index)
     to->of[index] = -1;
     to->kind[index] = GY_STAGE_ONE;
     if (node->op == &gy_ops_row_parameter) {
-        to->kind[index] = GY_STAGE_AT_HOME;
+        to->kind[index] = GY_STAGE_KEPT;
         to->leaf[index] = index;
         to->home[index] = node->homes;
     } else if (node->input_count == 0) {
         to->kind[index] = GY_STAGE_ANYWHERE;
     } else if (node->mark.by_hand == 0 && is_part(node->op) && node->input_count == 1 &&
-               to->kind[node->inputs[0].node] == GY_STAGE_AT_HOME) {
-        to->kind[index] = GY_STAGE_AT_HOME;
+               to->kind[node->inputs[0].node] == GY_STAGE_KEPT) {
+        to->kind[index] = GY_STAGE_KEPT;
         to->leaf[index] = to->leaf[node->inputs[0].node];
     } else if (node->mark.by_hand == 0 && is_cheap(node)) {
         bool is_anywhere = true;
@@ -63,6 +65,8 @@ static void find_kind(finder *f, int32_t index)
 /* An assignment runs where the parameter is kept. */
 static bool is_open(const finder *f, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < f->graph->node_count);
+    GY_ASSERT(f->to->of[index] < f->graph->mesh.stages);
     return f->to->kind[index] == GY_STAGE_ONE && f->to->of[index] < 0 &&
            f->graph->nodes[index].op != &gy_ops_row_assign;
 }
@@ -89,6 +93,7 @@ static bool mark_told(finder *f)
 {
     const gy_graph *graph = f->graph;
     bool any = false, is_decided = false;
+    GY_ASSERT(graph->node_count >= 0 && f->is_told != NULL);
     for (int pass = 0; pass < 2 && !any && !is_decided; pass++) {
         for (int32_t i = 0; i < graph->node_count; i++) {
             const gy_stage_mark *mark = &graph->nodes[i].mark;
@@ -104,6 +109,7 @@ static bool mark_told(finder *f)
 static int stage_of_source(const gy_stage_cuts *cuts, int32_t source)
 {
     int stage = 0;
+    GY_ASSERT(source >= 0 && cuts->count < GY_STAGES_MAX);
     while (stage < cuts->count && cuts->first[stage] <= source) {
         stage++;
     }
@@ -115,6 +121,7 @@ static gy_status tell_by_sources(finder *f)
     const gy_graph *graph = f->graph;
     gy_stages *to = f->to;
     bool has_hand = false;
+    GY_ASSERT(graph->mesh.stages > 1 && to->cuts.count == 0);
     for (int32_t i = 0; i < graph->node_count; i++) {
         has_hand = has_hand || graph->nodes[i].mark.by_hand != 0;
     }
@@ -132,6 +139,7 @@ static gy_status tell_by_sources(finder *f)
     for (int32_t i = 0; i < graph->node_count; i++) {
         if (f->is_told[i]) {
             to->of[i] = stage_of_source(&to->cuts, graph->nodes[i].mark.source);
+            GY_ASSERT(to->of[i] < graph->mesh.stages);
         }
     }
     return GY_OK;
@@ -153,6 +161,7 @@ static gy_status find_homes(finder *f)
         const gy_graph_node *node = &graph->nodes[i];
         for (int k = 0; k < node->input_count && to->kind[i] == GY_STAGE_ONE; k++) {
             const int32_t leaf = to->leaf[node->inputs[k].node];
+            GY_ASSERT(leaf < i && to->of[i] < graph->mesh.stages);
             if (leaf >= 0 && to->of[i] >= 0) {
                 found[leaf] |= gy_stage_bit(to->of[i]);
             }
@@ -173,6 +182,7 @@ static gy_status find_homes(finder *f)
 static int near_home(gy_stage_set homes, int stage)
 {
     GY_ASSERT(homes != 0);
+    GY_ASSERT(stage < GY_STAGES_MAX);
     if (stage < 0) {
         return gy_stage_lowest(homes);
     }
@@ -187,9 +197,11 @@ static int follow(const finder *f, const gy_graph_node *node)
     double largest = -1, largest_home = -1;
     gy_stage_set homes = 0;
     int stage = -1;
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
     for (int k = 0; k < node->input_count; k++) {
         const int32_t maker = node->inputs[k].node;
-        const double bytes = gy_stage_bytes(f->graph, node->inputs[k]);
+        const double bytes = gy_stages_bytes(f->graph, node->inputs[k]);
+        GY_ASSERT(bytes >= 0 && maker < f->graph->node_count);
         const int32_t leaf = to->leaf[maker];
         if (leaf >= 0 && to->home[leaf] != 0 && bytes > largest_home) {
             largest_home = bytes;
@@ -210,6 +222,7 @@ static void tell_others(finder *f)
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         const int32_t source = node->mark.source;
+        GY_ASSERT(source < f->source_count);
         const bool is_known =
             source >= 0 && node->mark.is_differentiated && f->of_source[source] >= 0;
         if (is_open(f, i)) {
@@ -227,6 +240,7 @@ static void tell_others(finder *f)
         }
         for (int k = 0; k < node->input_count && of[i] >= 0; k++) {
             const int32_t maker = node->inputs[k].node;
+            GY_ASSERT(maker < i);
             of[maker] = is_open(f, maker) ? of[i] : of[maker];
         }
     }
@@ -240,6 +254,7 @@ static void find_made(finder *f, int32_t index)
     const gy_graph_node *node = &f->graph->nodes[index];
     gy_stages *to = f->to;
     gy_stage_set made = 0;
+    GY_ASSERT(to->made[index] == 0);
     for (int32_t k = 0; k < node->output_count; k++) {
         made |= to->need[node->first_value + k];
     }
@@ -247,8 +262,10 @@ static void find_made(finder *f, int32_t index)
         GY_ASSERT(to->leaf[node->inputs[0].node] >= 0);
         made = to->home[to->leaf[node->inputs[0].node]];
     } else if (to->kind[index] == GY_STAGE_ONE) {
+        GY_ASSERT(to->of[index] >= 0 && to->of[index] < f->graph->mesh.stages);
         made = gy_stage_bit(to->of[index]);
-    } else if (to->kind[index] == GY_STAGE_AT_HOME && made != 0) {
+    } else if (to->kind[index] == GY_STAGE_KEPT && made != 0) {
+        GY_ASSERT(to->leaf[index] >= 0 && to->leaf[index] <= index);
         const gy_stage_set home = to->home[to->leaf[index]];
         const bool is_sent = (made & ~home) != 0;
         made = (made & home) | (is_sent ? gy_stage_bit(gy_stage_lowest(home)) : 0);
@@ -318,6 +335,7 @@ gy_status gy_stages_find(const gy_graph *graph, gy_stages *stages)
 
 void gy_stages_free(gy_stages *stages)
 {
+    GY_ASSERT(stages != NULL);
     gy_arena_free(&stages->arena);
     memset(stages, 0, sizeof(*stages));
 }

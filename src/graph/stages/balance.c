@@ -17,12 +17,13 @@ static const double flops_s = 50e9, memory_bytes_s = 10e9;
 static gy_type local_type(const gy_graph *graph, const gy_type *type)
 {
     gy_type local = *type;
+    GY_ASSERT(graph->is_placed);
     int64_t offsets[GY_TENSOR_RANK_MAX];
     gy_local_part(&graph->mesh, type, local.sizes, offsets);
     return local;
 }
 
-double gy_stage_work(const gy_graph *graph, int32_t index)
+double gy_stages_work(const gy_graph *graph, int32_t index)
 {
     const gy_graph_node *node = &graph->nodes[index];
     GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
@@ -42,13 +43,13 @@ double gy_stage_work(const gy_graph *graph, int32_t index)
     return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
 }
 
-double gy_stage_bytes(const gy_graph *graph, gy_value value)
+double gy_stages_bytes(const gy_graph *graph, gy_value value)
 {
     GY_ASSERT(graph->is_placed);
     return (double)gy_local_bytes(&graph->mesh, gy_graph_type(graph, value));
 }
 
-double gy_stage_transfer(const gy_mesh *mesh, double bytes)
+double gy_stages_transfer(const gy_mesh *mesh, double bytes)
 {
     static const double alpha = 2e-6, beta = 2e-10; /* within a host */
     const gy_links *links = &mesh->stage_links;
@@ -69,11 +70,13 @@ typedef struct balance {
 static void number_places(balance *b, int32_t source_count)
 {
     const gy_graph *graph = b->graph;
+    GY_ASSERT(b->places == 0 && source_count >= 0);
     for (int32_t i = 0; i < source_count; i++) {
         b->source[i] = -1;
     }
     for (int32_t i = 0; i < graph->node_count; i++) {
         if (b->is_told[i]) {
+            GY_ASSERT(graph->nodes[i].mark.source >= 0);
             b->source[graph->nodes[i].mark.source] = 0;
         }
     }
@@ -99,13 +102,14 @@ static void measure(balance *b)
         if (b->place[i] < 0) {
             continue;
         }
-        b->work_s[b->place[i] + 1] += gy_stage_work(graph, i);
+        GY_ASSERT(b->place[i] < b->places);
+        b->work_s[b->place[i] + 1] += gy_stages_work(graph, i);
         const gy_graph_node *node = &graph->nodes[i];
         for (int k = 0; k < node->input_count; k++) {
             const int32_t from = b->place[node->inputs[k].node];
             if (from >= 0 && from != b->place[i]) {
                 const double seconds =
-                    gy_stage_transfer(&graph->mesh, gy_stage_bytes(graph, node->inputs[k]));
+                    gy_stages_transfer(&graph->mesh, gy_stages_bytes(graph, node->inputs[k]));
                 b->cross_s[GY_MIN(from, b->place[i]) + 1] += seconds;
                 b->cross_s[GY_MAX(from, b->place[i]) + 1] -= seconds;
             }
@@ -120,6 +124,7 @@ static void measure(balance *b)
 
 static double length_of(const balance *b, int32_t from, int32_t to)
 {
+    GY_ASSERT(from >= 0 && from < to && to <= b->places);
     return b->work_s[to] - b->work_s[from] + fmax(b->cross_s[from], 0) +
            fmax(b->cross_s[to], 0);
 }
@@ -129,6 +134,7 @@ static double length_of(const balance *b, int32_t from, int32_t to)
 static void solve(const balance *b, int stages, double *best, int32_t *from)
 {
     const int32_t n = b->places, width = n + 1, step = n / PLACES_MAX + 1;
+    GY_ASSERT(stages > 1 && stages <= n && step >= 1);
     for (int s = 0; s < stages; s++) {
         for (int32_t j = s + 1; j <= n; j++) {
             best[s * width + j] = s == 0 ? length_of(b, 0, j) : INFINITY;
@@ -151,6 +157,7 @@ static gy_status cut(const balance *b, gy_stage_cuts *cuts)
 {
     const int stages = b->graph->mesh.stages;
     const size_t cells = (size_t)stages * ((size_t)b->places + 1);
+    GY_ASSERT(stages > 1 && stages <= GY_STAGES_MAX);
     if (b->places < stages) {
         return gy_fail(GY_ARG,
                        "pipe=%d: more stages than the %d nodes that can be told apart: choose "
@@ -170,6 +177,7 @@ static gy_status cut(const balance *b, gy_stage_cuts *cuts)
             end = from[s * (b->places + 1) + end];
             GY_ASSERT(end >= s);
             cuts->first[s - 1] = b->source[end];
+            GY_ASSERT(cuts->first[s - 1] >= 0);
         }
     }
     const bool is_there = best != NULL && from != NULL;

@@ -45,6 +45,7 @@ static void send(cutter *c, gy_value in, int to)
 {
     const gy_attributes attributes = message_of(c, in, to);
     const gy_value value = gy_pass_get(&c->pass, in);
+    GY_ASSERT(c->pass.out->failure.status < 0 || !gy_value_is_none(value));
     const gy_type nothing = {.dtype = GY_U8};
     char name[160];
     snprintf(name, sizeof(name), "%.120s.send%d", gy_graph_at(c->pass.in, in)->name, to);
@@ -55,6 +56,7 @@ static void send(cutter *c, gy_value in, int to)
 static void receive(cutter *c, gy_value in, int from)
 {
     const gy_attributes attributes = message_of(c, in, from);
+    GY_ASSERT(gy_value_is_none(gy_pass_get(&c->pass, in)));
     char name[160];
     snprintf(name, sizeof(name), "%.120s.receive%d", gy_graph_at(c->pass.in, in)->name, from);
     const gy_value made = gy_graph_apply_typed(c->pass.out, &gy_ops_row_receive, &attributes,
@@ -71,6 +73,7 @@ static void cross(cutter *c, gy_value in)
     if (away == 0) {
         return;
     }
+    GY_ASSERT(made != 0);
     const int maker = gy_stage_lowest(made);
     for (int to = 0; to < c->pass.in->mesh.stages; to++) {
         if ((away >> to & 1) != 0 && maker == c->stage) {
@@ -102,6 +105,7 @@ static gy_status cut_roots(cutter *c)
 {
     const gy_graph *in = c->pass.in;
     gy_attributes nothing = {.bytes = {0}};
+    GY_ASSERT(c->pass.out->root_count == 0);
     nothing.shape.dtype = GY_U8;
     for (int32_t i = 0; i < in->root_count; i++) {
         gy_root root = in->roots[i];

@@ -1,5 +1,4 @@
 /* Stages by hand: of nodes, and places where the graph is cut. */
-#include "graph/graph_priv.h"
 #include "graph/stages/stages.h"
 
 #include <stdlib.h>
@@ -12,6 +11,7 @@ gy_status gy_stage(gy_node node, int stage)
         return gy_fail(GY_ARG, "stage %d of node %d: expected 0 to %d and a node", stage,
                        (int)node.index, GY_STAGES_MAX - 1);
     }
+    GY_ASSERT(node.index < node.graph->node_count);
     node.graph->nodes[node.index].mark.by_hand = (uint8_t)(stage + 1);
     return GY_OK;
 }
@@ -22,6 +22,7 @@ static int distance(const char *a, const char *b)
     enum { LONGEST = 63 };
     const int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
     int row[LONGEST + 1];
+    GY_ASSERT(n >= 0 && m >= 0 && m <= LONGEST);
     for (int j = 0; j <= m; j++) {
         row[j] = j;
     }
@@ -44,6 +45,7 @@ static void name_nearest(const gy_graph *graph, const char *name, gy_text *text)
     enum { SHOWN = 3 };
     const char *best[SHOWN] = {NULL};
     int least[SHOWN] = {0};
+    GY_ASSERT(name != NULL && text != NULL);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const char *other = graph->nodes[i].name;
         const int far = distance(name, other);
@@ -118,6 +120,7 @@ gy_status gy_graph_cut(gy_graph *graph, const char *const *names, int count)
     }
     qsort(cuts.first, (size_t)count, sizeof(cuts.first[0]), by_number);
     for (int i = 0; i + 1 < count; i++) {
+        GY_ASSERT(cuts.first[i] <= cuts.first[i + 1]);
         if (cuts.first[i] == cuts.first[i + 1]) {
             return gy_fail(GY_ARG, "cut: two stages begin at node '%.60s'",
                            graph->nodes[cuts.first[i]].name);

@@ -8,13 +8,14 @@ static void add_value(const gy_graph *graph, const gy_stages *stages, gy_value v
 {
     const gy_stage_set made = stages->made[value.node];
     const gy_stage_set away = stages->need[gy_graph_value(graph, value)] & ~made;
-    const double bytes = gy_stage_bytes(graph, value);
+    const double bytes = gy_stages_bytes(graph, value);
+    GY_ASSERT(made != 0 && bytes >= 0);
     for (int to = 0; to < graph->mesh.stages; to++) {
         if ((away >> to & 1) == 0) {
             continue;
         }
         gy_stage_load *sender = &loads[gy_stage_lowest(made)], *receiver = &loads[to];
-        const double seconds = gy_stage_transfer(&graph->mesh, bytes);
+        const double seconds = gy_stages_transfer(&graph->mesh, bytes);
         sender->sends++;
         sender->sent_bytes += bytes;
         sender->transfer_s += seconds;
@@ -31,7 +32,7 @@ void gy_stages_load(const gy_graph *graph, const gy_stages *stages, gy_stage_loa
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         const bool is_work = (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) == 0;
-        const double seconds = is_work ? gy_stage_work(graph, i) : 0;
+        const double seconds = is_work ? gy_stages_work(graph, i) : 0;
         for (int s = 0; s < graph->mesh.stages && is_work; s++) {
             const bool runs = (stages->made[i] >> s & 1) != 0;
             loads[s].nodes += runs ? 1 : 0;
@@ -49,6 +50,7 @@ void gy_stages_load(const gy_graph *graph, const gy_stages *stages, gy_stage_loa
 static void print_ends(const gy_graph *graph, const gy_stages *stages, int stage, gy_text *text)
 {
     int32_t first = -1, last = -1;
+    GY_ASSERT(stage >= 0 && stage < graph->mesh.stages);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const bool is_forward = graph->nodes[i].origin >= 0 &&
                                 graph->nodes[i].mark.source == graph->nodes[i].origin &&
@@ -70,6 +72,7 @@ static void print_kept(const gy_graph *graph, const gy_stages *stages, gy_text *
 {
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_stage_set home = stages->home[i];
+        GY_ASSERT(home == 0 || stages->leaf[i] == i);
         if (stages->leaf[i] != i || (home & (home - 1)) == 0) {
             continue;
         }

@@ -27,14 +27,14 @@ typedef enum gy_stage_kind {
     GY_STAGE_ONE,      /* in one stage */
     GY_STAGE_ANYWHERE, /* in each that wants it: what is fed or constant, and cheap work on it
                         */
-    GY_STAGE_AT_HOME, /* in each that wants it and keeps the parameter: that, or a part of it */
+    GY_STAGE_KEPT, /* in each that wants it and keeps the parameter: that, or a part of it */
 } gy_stage_kind;
 
 /** All of it is a pure function of a placed graph, on whatever rank. */
 typedef struct gy_stages {
     gy_stage_kind *kind;
     int32_t *of;        /* node -> its stage, where it has one; -1: not known yet */
-    int32_t *leaf;      /* node -> the parameter, of nodes at home; else -1 */
+    int32_t *leaf;      /* node -> the parameter, of those in homes; else -1 */
     gy_stage_set *home; /* node -> the stages that keep it, of a parameter; else 0 */
     gy_stage_set *made; /* node -> the stages that run it */
     gy_stage_set *need; /* value number -> the stages that want it */
@@ -52,11 +52,7 @@ GY_MUST_CHECK gy_status gy_stages_find(const gy_graph *graph, gy_stages *stages)
 void gy_stages_free(gy_stages *stages);
 
 /** Seconds of a node's work in one rank's part of it. */
-double gy_stage_work(const gy_graph *graph, int32_t index);
-/** Bytes of one rank's part of a value. */
-double gy_stage_bytes(const gy_graph *graph, gy_value value);
-/** Seconds of a message between two stages. */
-double gy_stage_transfer(const gy_mesh *mesh, double bytes);
+double gy_stages_work(const gy_graph *graph, int32_t index);
 
 /**
  * Cut the nodes that `is_told` marks into as many runs of sources as there are stages, so that
