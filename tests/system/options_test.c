@@ -121,11 +121,11 @@ static const struct {
      "t $P --mesh data=1,model=2 && grep -q 'trained .* on rank 0' said && "
      "! t $P --mesh rows=2 && grep -q \"no axis 'rows'\" said"},
     {"train", "cut",
-     "t $P --mesh pipe=2 --cut dense2.weight --explain && "
+     "t $P --mesh pipe=2 --cut dense3.weight --explain && "
      "grep -q '^== stages: pipe=2' said && "
-     "! t $P --mesh pipe=2 --cut dense2.wait && grep -q 'dense2.weight' said && "
-     "! t $P --mesh pipe=3 --cut dense2.weight && grep -q '2 stages, the mesh has 3' said && "
-     "! t $P --cut dense2.weight && grep -q 'has no axis pipe' said"},
+     "! t $P --mesh pipe=2 --cut dense3.wait && grep -q 'dense3.weight' said && "
+     "! t $P --mesh pipe=3 --cut dense3.weight && grep -q '2 stages, the mesh has 3' said && "
+     "! t $P --cut dense3.weight && grep -q 'has no axis pipe' said"},
     {"train", "pin",
      "t $P --mesh data=1,model=2 --pin 'dense*.weight:model=S1' --explain && "
      "grep -q 'dense1.weight: f32.* R,S1 = parameter' said && "

@@ -64,7 +64,7 @@ static const gy_option options[] = {
      "default: all ranks along data",
      PLACE(mesh), 0, 0, NULL},
     {&gy_option_cut, GY_OPTION_TEXT,
-     "such as dense2.weight, one name less than --mesh pipe=N has stages; default: by cost",
+     "such as dense3.weight, one name less than --mesh pipe=N has stages; default: by cost",
      PLACE(cut), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "threads of a rank; default: cores / ranks",
      PLACE(workers), 1, 1024, NULL},
