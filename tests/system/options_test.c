@@ -651,6 +651,8 @@ static const struct {
      "1'"},
     {"query", "timeout", "! gyre query -p 1 --timeout 0.001 'select 1 as a'"},
     {"query", "heartbeat-timeout", NULL}, /* as of mr */
+    {"query", "watch",                    /* query_jobs_test.c */
+     "! gyre query --watch 1 'select nme' && ! gyre query --watch 1 --explain 'select 1'"},
     {"query", "folder", "gyre query -p 1 --folder hq 'select 1 as a' && [ -e hq/id ]"},
     {"query", "trace", "gyre query -p 1 --trace tq 'select 1 as a' && grep -q traceEvents tq"},
     {"query", "sandbox",

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* In the order of the enum. */
 #define FORMATS "table|csv|json"
@@ -18,6 +19,7 @@ enum { ROWS_SHOWN = 1000 };
 static struct query_settings {
     const char *file, *tables, *format, *output;
     long long workers, memory, split;
+    double watch;
     bool is_explained, has_stats;
     gy_job_settings job;
 } settings;
@@ -57,6 +59,7 @@ static const gy_option options[] = {
      NULL},
     {&gy_option_split, GY_OPTION_SIZE, "of a job, a power of two; default: 16MiB", PLACE(split),
      64, 0, NULL},
+    {&gy_option_watch, GY_OPTION_REAL, "default: run once", PLACE(watch), 0.001, 1e9, NULL},
 };
 
 static int format(void)
@@ -175,8 +178,16 @@ static gy_status run_all(gy_query *query, FILE *out)
     }
 }
 
+/* Puts answers into a file that is open. */
+typedef gy_status (*fill_file)(void *arg, FILE *out);
+
+static gy_status fill_with_answers(void *arg, FILE *out)
+{
+    return run_all(arg, out);
+}
+
 /* Answers go to a file whole or not at all: under another name at first. */
-static gy_status run_to_file(gy_query *query)
+static gy_status write_output(fill_file fill, void *arg)
 {
     char part[4096];
     struct stat info;
@@ -191,7 +202,7 @@ static gy_status run_to_file(gy_query *query)
         gy_print_to(stderr, "gyre query: --output %s: cannot be written\n", settings.output);
         return GY_CANCELLED;
     }
-    gy_status status = run_all(query, out);
+    gy_status status = fill(arg, out);
     const bool is_written = fclose(out) == 0;
     if (status == GY_CANCELLED ||
         (status == GY_OK && (!is_written || rename(part, settings.output) != 0))) {
@@ -239,6 +250,10 @@ static int check_options(const char *operand)
     if (job->memo_bytes > 0 && job->memo == NULL) {
         return gy_cli_report_usage("gyre query: --memo-quota needs --memo");
     }
+    if (settings.watch > 0 && (job->folder != NULL || settings.is_explained)) {
+        return gy_cli_report_usage("gyre query: --watch runs again and again: expected no --%s",
+                                   settings.is_explained ? "explain" : "folder");
+    }
     return GY_EXIT_OK;
 }
 
@@ -247,12 +262,110 @@ static gy_status run_query(const gy_query_options *how)
     gy_query *query = NULL;
     gy_status status = gy_query_new(how, &query);
     if (status == GY_OK) {
-        status = settings.output != NULL ? run_to_file(query) : run_all(query, stdout);
+        status = settings.output != NULL ? write_output(fill_with_answers, query)
+                                         : run_all(query, stdout);
     }
     if (status < 0) {
         report(query, status);
     }
     gy_query_free(query);
+    return status;
+}
+
+/* ---- Again and again ---- */
+
+static gy_status fill_with_copy(void *arg, FILE *out)
+{
+    char piece[16384];
+    FILE *from = arg;
+    rewind(from);
+    for (size_t got = 1; got > 0;) {
+        got = fread(piece, 1, sizeof(piece), from);
+        if (fwrite(piece, 1, got, out) != got) {
+            return GY_CANCELLED;
+        }
+    }
+    return ferror(from) ? GY_IO : GY_OK;
+}
+
+/* All answers of one run, in a file without a name. */
+static gy_status ask(const gy_query_options *how, FILE *out)
+{
+    gy_query *query = NULL;
+    gy_status status = gy_query_new(how, &query);
+    status = status == GY_OK ? run_all(query, out) : status;
+    if (status < 0) {
+        report(query, status);
+    }
+    gy_query_free(query);
+    return status == GY_OK && (fflush(out) != 0 || ferror(out)) ? GY_IO : status;
+}
+
+static gy_status show(FILE *answers)
+{
+    if (settings.output != NULL) {
+        return write_output(fill_with_copy, answers);
+    }
+    const gy_status status = fill_with_copy(answers, stdout);
+    return fflush(stdout) == 0 ? status : GY_CANCELLED;
+}
+
+static bool is_same(FILE *a, FILE *b)
+{
+    char left[4096], right[4096];
+    size_t got = 1;
+    bool is_equal = a != NULL && b != NULL;
+    if (is_equal) {
+        rewind(a);
+        rewind(b);
+    }
+    while (is_equal && got > 0) {
+        got = fread(left, 1, sizeof(left), a);
+        is_equal = fread(right, 1, sizeof(right), b) == got && memcmp(left, right, got) == 0;
+    }
+    return is_equal;
+}
+
+static void close_file(FILE *file)
+{
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
+/* One run. What fails at first fails; what fails later (a file that is written just now) is
+ * said, and asked again. */
+static gy_status watch_once(const gy_query_options *how, FILE **shown)
+{
+    FILE *now = tmpfile();
+    if (now == NULL) {
+        gy_print_to(stderr, "gyre query: --watch: no file can be made in /tmp\n");
+        return GY_CANCELLED;
+    }
+    gy_status status = ask(how, now);
+    if (status == GY_OK && !is_same(*shown, now)) {
+        status = show(now);
+        close_file(*shown);
+        *shown = now;
+        return status;
+    }
+    close_file(now);
+    return status < 0 && (status == GY_CANCELLED || *shown == NULL) ? status : GY_OK;
+}
+
+/* Each new answer, until Ctrl-C ends the process. */
+static gy_status watch(const gy_query_options *how)
+{
+    const time_t seconds = (time_t)settings.watch;
+    const struct timespec pause = {.tv_sec = seconds,
+                                   .tv_nsec = (long)((settings.watch - (double)seconds) * 1e9)};
+    FILE *shown = NULL;
+    gy_status status = watch_once(how, &shown);
+    while (status == GY_OK) {
+        (void)nanosleep(&pause, NULL);
+        status = watch_once(how, &shown);
+    }
+    close_file(shown);
     return status;
 }
 
@@ -281,7 +394,7 @@ static int run(char **operands, int count)
         }
         how.job = &job;
     }
-    const gy_status status = run_query(&how);
+    const gy_status status = settings.watch > 0 ? watch(&how) : run_query(&how);
     gy_flow_end(how.flow);
     /* that standard output cannot be written main reports */
     return status < 0 && !ferror(stdout) ? GY_EXIT_FAILURE : GY_EXIT_OK;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define COLUMNS_MAX (INT64_C(1) << 20) /* of a plan, and of a file */
+
 typedef struct reader {
     const char *at, *end;
     gy_query_fragment *to;
@@ -79,7 +81,7 @@ static const char *get_text(reader *from)
 
 static uint32_t get_column(reader *from, bool may_be_none)
 {
-    const int64_t column = get(from, may_be_none ? -1 : 0, GY_FRAME_COLUMNS_MAX * 16);
+    const int64_t column = get(from, may_be_none ? -1 : 0, COLUMNS_MAX);
     if (column < 0) {
         return GY_QUERY_NONE;
     }
@@ -180,7 +182,7 @@ static void get_scan(reader *from, gy_query_node *node)
         return;
     }
     for (uint32_t i = 0; i < node->count; i++) {
-        node->fields[i] = (int)get(from, 0, GY_FRAME_COLUMNS_MAX * 16);
+        node->fields[i] = (int)get(from, 0, COLUMNS_MAX);
         names[i] = input < 0 ? get_text(from) : NULL;
     }
     if (input >= 0) {
