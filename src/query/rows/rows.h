@@ -188,8 +188,8 @@ typedef struct gy_rows_side {
  * Join two sides.
  *
  * @return GY_OK; GY_ARG no such column; GY_TYPE keys of two types; GY_NOMEM. `next` gives what
- * sources and `keep` give; GY_LIMIT what is kept of a side at once has over 2^31 rows, or over
- * 2 GiB of text in a column; GY_IO a spill file; GY_NOMEM
+ * sources and `keep` give; GY_LIMIT what is kept of a side at once has over 2^31 rows, or,
+ * without a spill_folder, over 2 GiB of text in a column; GY_IO a spill file; GY_NOMEM
  * @cost builds a hash table of one side; over the memory both sides are partitioned into a
  * file and read once more, and the output is ordered through another; a key whose rows do not
  * fit is joined block by block

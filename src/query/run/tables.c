@@ -204,6 +204,7 @@ static gy_status unite(gy_query_files *files, const char *path, const gy_csv *cs
     gy_schema *mine = files->table.schema;
     const gy_schema *other = gy_csv_schema(csv);
     const int count = gy_schema_count(mine);
+    GY_ASSERT(of->is_empty != NULL); /* the first file was begun */
     if (gy_schema_count(other) != count) {
         return gy_fail(GY_FORMAT, "%s has %d columns and %s has %d", files->paths[0], count,
                        path, gy_schema_count(other));
@@ -276,6 +277,7 @@ static gy_status open_all(gy_query_files *files, gy_engine *engine, bool is_rety
     const gy_status status = unite_all(files, engine, is_retyping, &of);
     bool has_empty = false;
     for (int i = 0; status == GY_OK && i < gy_schema_count(files->table.schema); i++) {
+        GY_ASSERT(of.is_empty != NULL);
         has_empty = has_empty || of.is_empty[i];
     }
     gy_free(of.is_empty);

@@ -156,15 +156,20 @@ typedef struct unit {
     double days, micros;
 } unit;
 
+static int seen_of_months(int months)
+{
+    return months == 1      ? SEEN_MONTH
+           : months == 12   ? SEEN_YEAR
+           : months == 120  ? SEEN_DECADE
+           : months == 1200 ? SEEN_CENTURY
+                            : SEEN_MILLENNIUM;
+}
+
 /* Which one it is of those that stand once. */
 static int seen_of(const unit *of, double value)
 {
     if (of->months > 0) {
-        return of->months == 1      ? SEEN_MONTH
-               : of->months == 12   ? SEEN_YEAR
-               : of->months == 120  ? SEEN_DECADE
-               : of->months == 1200 ? SEEN_CENTURY
-                                    : SEEN_MILLENNIUM;
+        return seen_of_months(of->months);
     }
     if (of->days > 0) {
         return of->days == 1 ? SEEN_DAY : SEEN_WEEK;
