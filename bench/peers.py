@@ -84,7 +84,7 @@ def used():
 for line in sys.stdin:
     began, before = time.monotonic(), used()
     rows = database.execute(queries[int(line)]).fetchall()
-    print(json.dumps([time.monotonic() - began, used() - before, rows]), flush=True)
+    print(json.dumps([time.monotonic() - began, used() - before, rows], default=str), flush=True)
 '''
 
 
