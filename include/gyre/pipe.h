@@ -173,6 +173,36 @@ GY_API GY_MUST_CHECK gy_status gy_pipe_simulate(const gy_pipe_schedule *schedule
                                                 const gy_pipe_cost *costs, int cost_count,
                                                 gy_pipe_step *step);
 
+/** What gy_pipe_print prints. */
+typedef enum gy_pipe_form {
+    GY_PIPE_COMPUTING, /* F, I, W and B: what PyTorch calls compute_only */
+    GY_PIPE_ALL,       /* transfers and REDUCE_GRAD as well: compute_comms */
+} gy_pipe_form;
+
+/**
+ * Print lists in PyTorch's notation: a line a rank, `0F0,0F1,0B0` (stage, action, micro-batch).
+ *
+ * @param text becomes the lists; free it with gy_string_free
+ * @return GY_OK; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_pipe_print(const gy_pipe_schedule *schedule,
+                                             gy_pipe_form form, char **text);
+
+/**
+ * Parse lists in that notation. Numbers of stages and micro-batches follow from the forward
+ * actions. Cells without an action are bubbles that PyTorch draws, and have no effect here; nor
+ * have UNSHARD, RESHARD, WAIT_REDUCE_GRAD and WAIT_SEND. `(0F1;7B0)OVERLAP_F_B` is its parts.
+ * Lists without transfers (or updates) get them: a receive before who needs it, a send behind
+ * who makes it, updates at the end. The lists are not checked.
+ *
+ * @param path     for messages
+ * @param schedule caller owns; gy_pipe_free
+ * @return GY_OK; GY_FORMAT names path, line and action; GY_NOMEM
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_pipe_parse(const char *text, size_t size_bytes,
+                                             const char *path, gy_pipe_schedule **schedule);
+
 #ifdef __cplusplus
 }
 #endif
