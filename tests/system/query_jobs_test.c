@@ -149,40 +149,6 @@ GY_TEST(a_process_that_is_killed_changes_no_byte)
     assert_true(killed > 0);
 }
 
-/* ---- TPC-H ---- */
-
-static const char *const queries[] = {"1", "3", "4", "6", "9", "12", "13", "14", "16", "18"};
-
-GY_TEST(ten_queries_of_tpch_have_the_same_bytes_as_jobs)
-{
-    const char *named = getenv("GYRE_DUCKDB");
-    const char *python = named != NULL ? named : "python3";
-    char line[2048];
-    snprintf(line, sizeof(line),
-             "%s -c 'import duckdb; duckdb.connect().execute(\"load tpch\")'", python);
-    if (shell(line) != 0) {
-        printf("skipped: %s has no DuckDB with tpch built in\n", python);
-        return;
-    }
-    snprintf(line, sizeof(line),
-             "mkdir data && %s " GYRE_SOURCE
-             "/tests/system/tpch.py make data 0.01 1 3 4 6 9 12 13 14 16 18",
-             python);
-    if (shell(line) != 0) {
-        fail_msg("%s: %s", line, output);
-    }
-    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
-        snprintf(line, sizeof(line),
-                 "gyre query --tables data -f data/%s.sql "
-                 "--format csv -w 1 >one && gyre query --tables data -f data/%s.sql -p 2 "
-                 "--split 64KiB --format csv >two && cmp one two",
-                 queries[i], queries[i]);
-        if (shell(line) != 0) {
-            fail_msg("query %s: %s", queries[i], output);
-        }
-    }
-}
-
 /* Jobs leave their history and folders in the test's own. */
 static int make_folder(void **state)
 {
