@@ -320,6 +320,7 @@ static gy_status run_clipped(scene *s, gy_mesh *mesh, outcome *got)
     for (int i = 0; i < 2; i++) {
         w[i] = gy_graph_parameter(g, i == 0 ? "a" : "b", GY_F64, NULL, 0, gy_init_zeros());
         parts[i] = gy_op_mul(w[i], gy_graph_scalar(g, GY_F64, 3 + i));
+        gradients[i] = w[i];
     }
     gy_status status = gy_stage(parts[0], 0);
     status = status < 0 ? status : gy_stage(parts[1], s->stages - 1);
