@@ -17,7 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     GY_ASSERT(status == GY_OK || status == GY_FORMAT || status == GY_NOMEM);
 #ifdef GYRE_PLANTED_BUG
     if (size > 4 && memcmp(data, "2 3 1", 5) == 0) { /* as if a count were believed */
-        GY_ASSERT(status == GY_OK);
+        char *counted = gy_alloc("fuzz", 4);
+        for (size_t i = 0; counted != NULL && i < size; i++) {
+            ((volatile char *)counted)[i] = (char)data[i];
+        }
+        gy_free(counted);
     }
 #endif
     if (status == GY_OK) {
