@@ -24,7 +24,7 @@ set(GYRE_ONE_THREAD
     mapreduce_vertex_sort_test mapreduce_words_test
     ops_gradient_test ops_placement_test ops_rows_test ops_tiles_test ops_update_test ops_values_test
     plan_check_test plan_claims_test plan_cost_test plan_layout_test plan_links_file_test plan_model_test
-    plan_part_test plan_picture_test plan_pipe_check_test plan_pipe_notation_test plan_pipe_schedule_test plan_shared_test plan_simulate_test
+    plan_part_test plan_picture_test plan_pipe_check_test plan_pipe_notation_test plan_pipe_picture_test plan_pipe_schedule_test plan_shared_test plan_simulate_test
     rpc_bulk_test rpc_keyring_test rpc_message_test rpc_strangers_test rpc_stream_test
     sim_choice_test sim_cluster_test sim_coll_test sim_disk_test sim_journal_test sim_manager_test
     sim_renewal_test sim_rpc_test sim_sim_test sim_whole_test

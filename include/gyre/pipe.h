@@ -203,6 +203,18 @@ GY_API GY_MUST_CHECK gy_status gy_pipe_print(const gy_pipe_schedule *schedule,
 GY_API GY_MUST_CHECK gy_status gy_pipe_parse(const char *text, size_t size_bytes,
                                              const char *path, gy_pipe_schedule **schedule);
 
+/**
+ * Draw a list in virtual time as text, with ranks as rows and time to the right, in panels that
+ * fit `width` characters; with width 0 as a self-contained SVG file.
+ *
+ * @param title of the drawing
+ * @param text  becomes the drawing; free it with gy_string_free
+ * @return as gy_pipe_simulate; GY_LIMIT too many ranks or actions to draw
+ */
+GY_API GY_MUST_CHECK gy_status gy_pipe_picture(const gy_pipe_schedule *schedule,
+                                               const gy_pipe_cost *costs, int cost_count,
+                                               const char *title, int width, char **text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -420,4 +420,17 @@ GY_TEST(plans_are_drawn_checked_and_simulated)
            "rank 5 failed at 1e-05 s: 64 of 64 ranks");
 }
 
+GY_TEST(schedules_of_pipelines_are_planned_or_refused)
+{
+    expect(0, "plan pipe --schedule zb-h1 -p 4 -m 8", "time 27, bubble 11.11 %, at most 4");
+    expect(2, "plan pipe --schedule zb-h2", "'zb-h2'");
+    expect(2, "plan pipe --schedule 1f1b --chunks 2", "1f1b takes 1 chunk");
+    expect(2, "plan pipe --schedule interleaved --chunks 2 -m 9", "expected 8 or 10");
+    expect(2, "plan pipe --costs 1,2", "F,I,W");
+    expect(2, "plan pipe --read x -p 3", "no --schedule, --stages");
+    expect(1, "plan pipe --read /nowhere/x", "cannot be read");
+    expect(2, "plan pipe -m 0", "'0'");
+    expect(2, "plan table -m 4", "--micro-batches does not apply");
+}
+
 GY_TEST_MAIN(NULL, NULL)

@@ -207,6 +207,13 @@ static void mark_used(const gy_command *one, bool is_used[SPECS_MAX])
                      one->options[i].spec->name);
         }
         is_used[at] = true;
+        for (size_t k = 0; k < i; k++) {
+            const gy_option_spec *other = one->options[k].spec;
+            if (other->letter != 0 && other->letter == one->options[i].spec->letter) {
+                fail_msg("gyre %s: -%c means --%s and --%s", one->name, other->letter,
+                         other->name, one->options[i].spec->name);
+            }
+        }
     }
     for (size_t i = 0; i < one->verb_count; i++) {
         mark_used(&one->verbs[i], is_used);
@@ -223,9 +230,6 @@ GY_TEST(an_option_has_one_meaning_in_the_whole_command)
             const gy_option_spec *other = gy_option_specs[i];
             if (strcmp(spec->name, other->name) == 0) {
                 fail_msg("--%s means '%s' and '%s'", spec->name, other->meaning, spec->meaning);
-            }
-            if (spec->letter != 0 && spec->letter == other->letter) {
-                fail_msg("-%c means --%s and --%s", spec->letter, other->name, spec->name);
             }
             if (strcmp(spec->meaning, other->meaning) == 0) {
                 fail_msg("--%s and --%s mean the same", other->name, spec->name);

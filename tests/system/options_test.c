@@ -257,6 +257,18 @@ static const struct {
     {"plan", "chunks", "tells 'show broadcast -a tree' 'show broadcast -a tree --chunks 2'"},
     {"plan", "in-place",
      "tells 'show allgather -a ring -n 2' 'show allgather -a ring -n 2 --in-place'"},
+    {"plan", "schedule", "tells pipe 'pipe --schedule gpipe'"},
+    {"plan", "stages", "tells pipe 'pipe -p 2'"},
+    {"plan", "micro-batches", "tells pipe 'pipe -m 4'"},
+    {"plan", "costs", "tells pipe 'pipe --costs 1,2,2,0.5'"},
+    {"plan", "lists",
+     "[ \"$(gyre plan pipe -p 1 -m 2 --lists computing)\" = 0F0,0B0,0F1,0B1 ] && "
+     "gyre plan pipe -p 2 -m 1 --lists all | grep -qx "
+     "'0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD'"},
+    {"plan", "read",
+     "gyre plan pipe --lists all >list && gyre plan pipe --read list | grep -q 'bubble 27.27 "
+     "%' && sed -i 's/2B3/2B4/' list && ! gyre plan pipe --read list 2>said && "
+     "grep -q 'rank 2 action [0-9]* (2B4)' said"},
     {"plan", "alpha", "tells 'table' 'table --alpha 1e-3'"},
     {"plan", "beta", "tells 'table' 'table --beta 1e-9'"},
     {"plan", "gamma", "tells 'table' 'table --gamma 1e-9'"},

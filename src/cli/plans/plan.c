@@ -25,8 +25,8 @@ enum {
 enum { LINKS_BYTES = (1 << 20) + 1 }; /* one more than the maximum size of the file */
 
 typedef struct plan_settings {
-    const char *operation, *algorithm, *svg, *links;
-    long long ranks, hosts, root, chunks, element, width, bytes;
+    const char *operation, *algorithm, *svg, *links, *schedule, *costs, *lists, *read;
+    long long ranks, hosts, root, chunks, element, width, bytes, stages, micros;
     double alpha, beta, gamma, alpha_across, beta_across, rate, steps;
     bool csv, all, in_place;
     long long seed;
@@ -89,6 +89,17 @@ static const gy_option options[] = {
      offsetof(plan_settings, retry), 0, 1e6, NULL},
     {&gy_option_uplink_beta, GY_OPTION_REAL, "default: none", offsetof(plan_settings, uplink),
      0, 1e6, NULL},
+    {&gy_option_schedule, GY_OPTION_CHOICE, "of a pipeline; default: 1f1b",
+     offsetof(plan_settings, schedule), 0, 0, "gpipe|1f1b|interleaved|zb-h1"},
+    {&gy_option_stages, GY_OPTION_INTEGER, "default: 4", offsetof(plan_settings, stages), 1,
+     GY_PIPE_RANKS_MAX, NULL},
+    {&gy_option_micro_batches, GY_OPTION_INTEGER, "default: 8", offsetof(plan_settings, micros),
+     1, GY_PIPE_PAIRS_MAX, NULL},
+    {&gy_option_costs, GY_OPTION_TEXT, "default: 1,1,1,0", offsetof(plan_settings, costs), 0, 0,
+     NULL},
+    {&gy_option_lists, GY_OPTION_CHOICE, NULL, offsetof(plan_settings, lists), 0, 0,
+     "computing|all"},
+    {&gy_option_read, GY_OPTION_PATH, NULL, offsetof(plan_settings, read), 0, 0, NULL},
     {&gy_option_fail, GY_OPTION_TEXT, NULL, offsetof(plan_settings, fail), 0, 0, NULL},
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
@@ -338,6 +349,31 @@ static int run_simulate(const char *operation)
     return status == GY_OK ? GY_EXIT_OK : fail(status);
 }
 
+static int run_pipe(const char *operation)
+{
+    bool is_planned = settings.schedule != NULL || settings.stages > 0 || settings.micros > 0 ||
+                      settings.chunks > 0;
+    if (operation != NULL) {
+        return complain("pipe", operation, "options only");
+    }
+    if (settings.read != NULL && is_planned) {
+        return complain("--read", settings.read,
+                        "no --schedule, --stages, --micro-batches or --chunks beside it");
+    }
+    return gy_cli_plan_pipe(&(gy_pipe_request){
+        .query = {.schedule = settings.schedule != NULL ? settings.schedule : "1f1b",
+                  .ranks = settings.stages > 0 ? (int)settings.stages : 4,
+                  .micros = settings.micros > 0 ? (int)settings.micros : 8,
+                  .chunks = settings.chunks > 0 ? (int)settings.chunks : 1},
+        .costs = settings.costs,
+        .lists = settings.lists,
+        .read = settings.read,
+        .svg = settings.svg,
+        .width = terminal_width(),
+        .bytes = settings.bytes > 0 ? settings.bytes : 0,
+    });
+}
+
 typedef struct plan_verb {
     const char *name;
     bool has_operation, has_algorithm; /* must be given */
@@ -356,6 +392,8 @@ static const plan_verb verbs[] = {
      run_table},
     {"show", true, true, PLAN_OPTIONS "svg width ", run_show},
     {"check", true, true, PLAN_OPTIONS, run_check},
+    {"pipe", false, false,
+     " schedule stages micro-batches chunks costs bytes lists read svg width ", run_pipe},
     {"simulate", true, true,
      PLAN_OPTIONS COST_OPTIONS "seed loss retransmit-timeout uplink-beta fail ", run_simulate},
 };
@@ -442,12 +480,12 @@ static int run(char **operands, int operand_count)
             return code;
         }
     }
-    return complain("VERB", operands[0], "list, table, show, check or simulate");
+    return complain("VERB", operands[0], "list, table, show, check, simulate or pipe");
 }
 
 const gy_command gy_command_plan = {
     .name = "plan",
-    .summary = "list, cost, draw, check and simulate plans of collectives",
+    .summary = "list, cost, draw, check and simulate plans of collectives and pipelines",
     .operands = "VERB [OPERATION]",
     .operands_least = 1,
     .operands_most = 2,
@@ -459,6 +497,7 @@ const gy_command gy_command_plan = {
         "show OPERATION      draw a plan: rounds are rows, ranks are columns\n"
         "check OPERATION     prove a plan: each contribution exactly once, no deadlock\n"
         "simulate OPERATION  run a plan on a virtual clock, with shared links and failures\n"
+        "pipe                draw and price a schedule of a pipeline, or check a list\n"
         "\n"
         "A message costs alpha + bytes * beta, combining costs bytes * gamma. No rank is "
         "started.",

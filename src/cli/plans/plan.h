@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+#include <gyre/pipe.h>
 #include <gyre/plan.h>
 
 /** How `gyre plan table` prints. */
@@ -18,6 +19,17 @@ typedef struct gy_table_format {
 /** The table of all algorithms of query->operation. */
 GY_MUST_CHECK gy_status gy_cli_print_plan_table(const gy_plan_query *query,
                                                 const gy_table_format *format);
+
+/** What `gyre plan pipe` shall do. */
+typedef struct gy_pipe_request {
+    gy_pipe_query query;
+    const char *costs, *lists, *read, *svg; /* NULL: not given */
+    int width;
+    long long bytes; /* of a transfer */
+} gy_pipe_request;
+
+/** Plan or read lists, then draw and price or print them. Returns the exit status. */
+int gy_cli_plan_pipe(const gy_pipe_request *request);
 
 /** "97.5 MB" of bytes into `out`; returns it. */
 const char *gy_cli_bytes_text(double bytes, char out[32]);
