@@ -15,6 +15,8 @@
 static const char *const inner[] = {"identity",
                                     "pin",
                                     "assign",
+                                    "send",
+                                    "receive",
                                     "conv2d_input_gradient",
                                     "conv2d_filter_gradient",
                                     "max_pool_gradient",
