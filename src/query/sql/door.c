@@ -7,6 +7,7 @@
 
 #include "base/lazy.h"
 #include "base/thread.h"
+#include "frame/frame.h"
 
 #include <dlfcn.h>
 #include <pg_query.h>
@@ -219,10 +220,11 @@ static gy_status judge_text(const gy_sql_source *source)
         return gy_sql_refuse(source, 0, GY_LIMIT, "a text of %zu bytes: expected at most %d",
                              source->size, GY_SQL_SOURCE_MAX);
     }
-    const char *nul = memchr(source->text, '\0', source->size);
-    if (nul != NULL) {
-        return gy_sql_refuse(source, (size_t)(nul - source->text) - source->skip, GY_FORMAT,
-                             "a byte 0 in the text");
+    size_t wrong = 0;
+    if (!gy_frame_is_utf8(source->text, source->size, &wrong)) {
+        return gy_sql_refuse(source, wrong - source->skip, GY_FORMAT,
+                             source->text[wrong] == '\0' ? "a byte 0 in the text"
+                                                         : "bytes that are no UTF-8");
     }
     void *library = dlopen(GY_LATE_SQL, RTLD_NOW | RTLD_LOCAL); /* it stays */
     return library != NULL

@@ -210,6 +210,10 @@ GY_TEST(bytes_that_are_no_text_are_refused)
     assert_int_equal(read_text(text, sizeof(text) - 1, &script), GY_FORMAT);
     assert_non_null(strstr(report.text, "query:1:9: a byte 0 in the text"));
     gy_sql_script_fini(&script);
+    static const char other[] = "select \"a\xcdnlect\"";
+    assert_int_equal(read_text(other, sizeof(other) - 1, &script), GY_FORMAT);
+    assert_non_null(strstr(report.text, "query:1:10: bytes that are no UTF-8"));
+    gy_sql_script_fini(&script);
     assert_int_equal(read_text("", 0, &script), GY_OK);
     assert_int_equal(script.count, 0);
     gy_sql_script_fini(&script);

@@ -18,7 +18,11 @@ static void check_interval(gy_text_view text)
     }
     const gy_text_view written = {out, gy_interval_write(first, out, sizeof(out))};
 #ifdef GYRE_PLANTED_BUG
-    first.days += first.days == 7; /* as if a week were written with a day more */
+    char *kept = gy_alloc("fuzz", 4); /* as if what is written were short */
+    for (size_t i = 0; kept != NULL && first.days == 7 && i < written.size_bytes; i++) {
+        ((volatile char *)kept)[i] = out[i];
+    }
+    gy_free(kept);
 #endif
     const bool is_read = gy_interval_read(written, 0, &again);
     GY_ASSERT(is_read && first.months == again.months && first.days == again.days);
@@ -48,6 +52,9 @@ static bool matches(gy_text_view pattern, size_t at, gy_text_view text, size_t d
         return done == text.size_bytes;
     }
     const char c = pattern.data[at];
+    if (c == '%' && at + 1 < pattern.size_bytes && pattern.data[at + 1] == '%') {
+        return matches(pattern, at + 1, text, done); /* many would try all places each */
+    }
     if (c == '%') {
         return matches(pattern, at + 1, text, done) ||
                (done < text.size_bytes &&
