@@ -180,7 +180,7 @@ static const struct {
     {"'a' ~ '\\C'", GY_ARG,
      "query:1:7: invalid regular expression '\\C': using \\C is disabled by the application at "
      "byte 2\n"},
-    {"upper('\xff')", GY_FORMAT, "query:1:7: a text that is no UTF-8 from its byte 1 on\n"},
+    {"upper('\xff')", GY_FORMAT, "query:1:8: bytes that are no UTF-8\n"},
     {"one ~ 'a'", GY_TYPE, "query:1:5: operator does not exist: int64 ~ unknown\n"},
     {"one like 'a'", GY_TYPE, "query:1:5: operator does not exist: int64 ~~ unknown\n"},
     {"extract(hour from date '2024-01-01')", GY_FORMAT,
