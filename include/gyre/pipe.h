@@ -1,6 +1,6 @@
 /**
  * Schedules of pipelines as plans: for each rank the list of what it computes and sends for one
- * batch that is cut into micro-batches, planned, checked, priced and drawn without running it.
+ * batch that is cut into micro-batches, planned, checked, costed and drawn without running it.
  *
  * The model is cut into `stages`, 0 first; each is on one rank, a rank may have several. A
  * micro-batch passes the stages upwards (forward) and downwards (backward). A rank does what

@@ -497,7 +497,7 @@ const gy_command gy_command_plan = {
         "show OPERATION      draw a plan: rounds are rows, ranks are columns\n"
         "check OPERATION     prove a plan: each contribution exactly once, no deadlock\n"
         "simulate OPERATION  run a plan on a virtual clock, with shared links and failures\n"
-        "pipe                draw and price a schedule of a pipeline, or check a list\n"
+        "pipe                draw and cost a schedule of a pipeline, or check a list\n"
         "\n"
         "A message costs alpha + bytes * beta, combining costs bytes * gamma. No rank is "
         "started.",

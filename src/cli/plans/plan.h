@@ -28,7 +28,7 @@ typedef struct gy_pipe_request {
     long long bytes; /* of a transfer */
 } gy_pipe_request;
 
-/** Plan or read lists, then draw and price or print them. Returns the exit status. */
+/** Plan or read lists, then draw and cost or print them. Returns the exit status. */
 int gy_cli_plan_pipe(const gy_pipe_request *request);
 
 /** "97.5 MB" of bytes into `out`; returns it. */

@@ -1,4 +1,4 @@
-/* gyre plan pipe: schedules of pipelines, drawn, priced, printed and read. */
+/* gyre plan pipe: schedules of pipelines, drawn, costed, printed and read. */
 #include "cli/plans/plan.h"
 
 #include "cli/cli.h"
