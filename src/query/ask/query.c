@@ -305,7 +305,7 @@ static gy_status give_held(held *of, gy_schema *schema, gy_frame_source *rows)
                                        {gy_rows_file_source(of->rest), schema}};
         gy_schema *same = NULL;
         of->rest = NULL;
-        status = gy_rows_union_all(sides, 2, &first, &same);
+        status = gy_rows_chain(sides, 2, &first, &same);
         gy_schema_drop(same);
     }
     drop_held(of);

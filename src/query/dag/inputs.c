@@ -66,9 +66,10 @@ static gy_status next_of_port(void *arg, gy_frame **frame)
     port *in = arg;
     for (;;) {
         size_t used = 0;
-        gy_status status = in->size_bytes == 0 ? GY_AGAIN
-                                               : gy_rows_read(in->schema, in->data,
-                                                              in->size_bytes, &used, frame);
+        gy_status status =
+            in->size_bytes == 0
+                ? GY_AGAIN
+                : gy_rows_bytes_read(in->schema, in->data, in->size_bytes, &used, frame);
         if (status != GY_AGAIN) {
             in->work->is_lost = in->work->is_lost || status != GY_OK;
             in->data += status == GY_OK ? used : 0;

@@ -236,7 +236,7 @@ static gy_status read_file(const char *path, gy_schema *schema, gy_query_take ta
     while (left > 0 && status == GY_OK) {
         gy_frame *frame = NULL;
         size_t used = 0;
-        status = gy_rows_read(schema, data, left, &used, &frame);
+        status = gy_rows_bytes_read(schema, data, left, &used, &frame);
         if (status == GY_OK) {
             data += used;
             left -= used;

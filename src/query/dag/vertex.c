@@ -21,7 +21,7 @@ typedef struct output {
 static gy_status write_frame(output *out, uint32_t part, const gy_frame *frame)
 {
     out->buffer.size_bytes = 0;
-    GY_TRY(gy_rows_write(frame, &out->buffer));
+    GY_TRY(gy_rows_bytes_write(frame, &out->buffer));
     const gy_status status =
         gy_vertex_write(out->work->vertex, (int)part, out->buffer.data, out->buffer.size_bytes);
     out->work->is_lost = out->work->is_lost || status != GY_OK;

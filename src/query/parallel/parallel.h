@@ -20,11 +20,11 @@ GY_MUST_CHECK gy_status gy_parallel_aggregate(gy_frame_source in, gy_schema *in_
                                               const gy_rows_aggregate_options *options,
                                               gy_frame_source *out, gy_schema **schema);
 
-/** gy_rows_join. The table is built by parts of hashes, and probed by pieces of frames; the
+/** gy_rows_match. The table is built by parts of hashes, and probed by pieces of frames; the
  * condition is asked by several threads at once. A side that does not fit is joined as rows.h
  * does it. */
 GY_MUST_CHECK gy_status gy_parallel_join(gy_rows_side left, gy_rows_side right,
-                                         const gy_rows_join_options *options,
+                                         const gy_rows_match_options *options,
                                          gy_frame_source *out, gy_schema **schema);
 
 #endif

@@ -177,7 +177,7 @@ static void free_sides(test_sides *sides)
 }
 
 static gy_status join(gy_random *random, const test_sides *sides,
-                      const gy_rows_join_options *options, gy_frame **all)
+                      const gy_rows_match_options *options, gy_frame **all)
 {
     const int64_t lefts = gy_frame_rows(sides->left), rights = gy_frame_rows(sides->right);
     const gy_rows_side two[] = {
@@ -193,9 +193,9 @@ static gy_status join(gy_random *random, const test_sides *sides,
 }
 
 static void check_join(gy_random *random, const test_sides *sides,
-                       const gy_rows_join_options *given)
+                       const gy_rows_match_options *given)
 {
-    gy_rows_join_options options = *given;
+    gy_rows_match_options options = *given;
     gy_frame *one = NULL;
     assert_ok(join(random, sides, &options, &one));
     for (size_t i = 0; i < 3; i++) {
@@ -231,7 +231,7 @@ GY_TEST(joins_are_those_of_one_worker)
         test_sides sides = make_sides(&random, &shapes[0], &shapes[1]);
         const gy_rows_join_kind kind = (gy_rows_join_kind)(1 + round % 7);
         const bool is_not_in = kind == GY_ROWS_JOIN_NOT_IN;
-        const gy_rows_join_options options = {
+        const gy_rows_match_options options = {
             .kind = kind,
             .left_keys = join_keys,
             .right_keys = join_keys,
@@ -253,13 +253,13 @@ GY_TEST(a_frequent_key_is_joined_by_all)
     for (int side = 0; side < 2; side++) {
         test_sides sides = make_sides(&random, &shapes[side], &shapes[1 - side]);
         const int column = 0;
-        const gy_rows_join_options options = {.kind = GY_ROWS_JOIN_FULL,
-                                              .left_keys = join_keys,
-                                              .right_keys = join_keys,
-                                              .key_count = 1,
-                                              .builds_left = side == 1,
-                                              .columns = &column,
-                                              .column_count = 1};
+        const gy_rows_match_options options = {.kind = GY_ROWS_JOIN_FULL,
+                                               .left_keys = join_keys,
+                                               .right_keys = join_keys,
+                                               .key_count = 1,
+                                               .builds_left = side == 1,
+                                               .columns = &column,
+                                               .column_count = 1};
         check_join(&random, &sides, &options);
         free_sides(&sides);
     }
@@ -272,14 +272,14 @@ GY_TEST(large_tables_are_built_by_parts)
                                   {.rows = 70000, .distinct = 200000, .null_percent = 2}};
     test_sides sides = make_sides(&random, &shapes[0], &shapes[1]);
     const int columns[] = {0, 2, 5};
-    const gy_rows_join_options options = {.kind = GY_ROWS_JOIN_LEFT,
-                                          .left_keys = join_keys,
-                                          .right_keys = join_keys,
-                                          .key_count = 1,
-                                          .columns = columns,
-                                          .column_count = (int)GY_COUNT(columns),
-                                          .keep = keep,
-                                          .keep_arg = sides.mask};
+    const gy_rows_match_options options = {.kind = GY_ROWS_JOIN_LEFT,
+                                           .left_keys = join_keys,
+                                           .right_keys = join_keys,
+                                           .key_count = 1,
+                                           .columns = columns,
+                                           .column_count = (int)GY_COUNT(columns),
+                                           .keep = keep,
+                                           .keep_arg = sides.mask};
     check_join(&random, &sides, &options);
     free_sides(&sides);
 }
@@ -368,12 +368,12 @@ GY_TEST(a_source_that_fails_leaves_nothing)
         gy_frame *all = NULL;
         const gy_rows_limits limits = {.engine = engines[0]};
         if (after < 4) {
-            const gy_rows_join_options options = {.kind = GY_ROWS_JOIN_INNER,
-                                                  .left_keys = join_keys,
-                                                  .right_keys = join_keys,
-                                                  .key_count = 2,
-                                                  .builds_left = after % 2 == 0,
-                                                  .limits = limits};
+            const gy_rows_match_options options = {.kind = GY_ROWS_JOIN_INNER,
+                                                   .left_keys = join_keys,
+                                                   .right_keys = join_keys,
+                                                   .key_count = 2,
+                                                   .builds_left = after % 2 == 0,
+                                                   .limits = limits};
             const gy_rows_side left = {source, sides.left_schema};
             const gy_rows_side right = {good, sides.right_schema};
             assert_ok(gy_parallel_join(left, right, &options, &out, &schema));

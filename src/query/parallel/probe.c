@@ -180,7 +180,7 @@ static gy_status open_probers(gy_rows_matcher *matcher, const gy_frame_source *p
 }
 
 gy_status gy_parallel_join(gy_rows_side left, gy_rows_side right,
-                           const gy_rows_join_options *options, gy_frame_source *out,
+                           const gy_rows_match_options *options, gy_frame_source *out,
                            gy_schema **schema)
 {
     const gy_rows_side sides[2] = {left, right};

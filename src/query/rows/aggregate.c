@@ -599,9 +599,8 @@ gy_status gy_rows_aggregate(gy_frame_source in, gy_schema *in_schema,
     return GY_OK;
 }
 
-gy_status gy_rows_distinct(gy_frame_source in, gy_schema *in_schema,
-                           const gy_rows_limits *limits, gy_frame_source *out,
-                           gy_schema **schema)
+gy_status gy_rows_unique(gy_frame_source in, gy_schema *in_schema, const gy_rows_limits *limits,
+                         gy_frame_source *out, gy_schema **schema)
 {
     const int count = gy_schema_count(in_schema);
     int *keys = gy_alloc_zero("query.keys", (size_t)count + 1, sizeof(*keys));

@@ -188,7 +188,7 @@ static uint64_t checksum(const char *data, size_t length)
     return gy_hash(data + GY_ROWS_HEAD_BYTES, length, gy_hash(data, CHECKSUM_AT, 0));
 }
 
-gy_status gy_rows_write(const gy_frame *frame, gy_rows_buffer *buffer)
+gy_status gy_rows_bytes_write(const gy_frame *frame, gy_rows_buffer *buffer)
 {
     const int columns = gy_schema_count(gy_frame_schema(frame));
     const size_t begin = buffer->size_bytes;
@@ -403,8 +403,8 @@ static gy_status take_head(const char *data, size_t size_bytes, int columns, int
     return checksum(data, *length) == sum ? GY_OK : malformed("its checksum is another one");
 }
 
-gy_status gy_rows_read(gy_schema *schema, const char *data, size_t size_bytes, size_t *used,
-                       gy_frame **frame)
+gy_status gy_rows_bytes_read(gy_schema *schema, const char *data, size_t size_bytes,
+                             size_t *used, gy_frame **frame)
 {
     const int columns = gy_schema_count(schema);
     uint64_t length = 0;

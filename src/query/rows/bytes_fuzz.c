@@ -17,10 +17,10 @@ static void read_again(gy_schema *schema, const gy_frame *frame)
     gy_rows_buffer first = {.data = NULL}, second = {.data = NULL};
     gy_frame *again = NULL;
     size_t used = 0;
-    GY_ASSERT(gy_rows_write(frame, &first) == GY_OK);
-    GY_ASSERT(gy_rows_read(schema, first.data, first.size_bytes, &used, &again) == GY_OK);
+    GY_ASSERT(gy_rows_bytes_write(frame, &first) == GY_OK);
+    GY_ASSERT(gy_rows_bytes_read(schema, first.data, first.size_bytes, &used, &again) == GY_OK);
     GY_ASSERT(used == first.size_bytes);
-    GY_ASSERT(gy_rows_write(again, &second) == GY_OK);
+    GY_ASSERT(gy_rows_bytes_write(again, &second) == GY_OK);
     GY_ASSERT(first.size_bytes == second.size_bytes &&
               memcmp(first.data, second.data, first.size_bytes) == 0);
     gy_frame_drop(again);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t used = 0;
     gy_frame *frame = NULL;
     const gy_status status =
-        gy_rows_read(schema, bytes, GY_ROWS_HEAD_BYTES + length, &used, &frame);
+        gy_rows_bytes_read(schema, bytes, GY_ROWS_HEAD_BYTES + length, &used, &frame);
     GY_ASSERT(status == GY_OK || status == GY_FORMAT);
     if (status == GY_OK) {
         read_again(schema, frame);

@@ -63,7 +63,7 @@ static void set_kind(join_source *it, gy_rows_join_kind kind)
 }
 
 static gy_status check(const gy_schema *left, const gy_schema *right,
-                       const gy_rows_join_options *options)
+                       const gy_rows_match_options *options)
 {
     GY_TRY(gy_rows_check_columns(left, options->left_keys, options->key_count, "left key"));
     GY_TRY(gy_rows_check_columns(right, options->right_keys, options->key_count, "right key"));
@@ -80,7 +80,7 @@ static gy_status check(const gy_schema *left, const gy_schema *right,
 
 /* Which columns come out. */
 static gy_status set_columns(join_source *it, const gy_schema *left, const gy_schema *right,
-                             const gy_rows_join_options *options)
+                             const gy_rows_match_options *options)
 {
     gy_rows_match_plan *plan = &it->plan;
     const bool is_left_alone = options->kind >= GY_ROWS_JOIN_SEMI;
@@ -101,7 +101,7 @@ static gy_status set_columns(join_source *it, const gy_schema *left, const gy_sc
 }
 
 static gy_status init(join_source *it, gy_schema *left, gy_schema *right,
-                      const gy_rows_join_options *options)
+                      const gy_rows_match_options *options)
 {
     gy_rows_match_plan *plan = &it->plan;
     const bool is_left = options->builds_left;
@@ -591,7 +591,7 @@ static void join_close(void *arg)
     gy_free(it);
 }
 
-gy_status gy_rows_join_probed(const gy_rows_side sides[2], const gy_rows_join_options *options,
+gy_status gy_rows_join_probed(const gy_rows_side sides[2], const gy_rows_match_options *options,
                               gy_rows_probing probing, gy_frame_source *out, gy_schema **schema)
 {
     const int built = options->builds_left ? 0 : 1;
@@ -616,9 +616,9 @@ gy_status gy_rows_join_probed(const gy_rows_side sides[2], const gy_rows_join_op
     return GY_OK;
 }
 
-gy_status gy_rows_join(gy_rows_side left, gy_rows_side right,
-                       const gy_rows_join_options *options, gy_frame_source *out,
-                       gy_schema **schema)
+gy_status gy_rows_match(gy_rows_side left, gy_rows_side right,
+                        const gy_rows_match_options *options, gy_frame_source *out,
+                        gy_schema **schema)
 {
     const gy_rows_side sides[2] = {left, right};
     return gy_rows_join_probed(sides, options, NULL, out, schema);

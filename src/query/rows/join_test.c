@@ -62,7 +62,7 @@ static gy_status keep_equal(void *arg, const gy_frame *pairs, gy_frame **mask)
 
 typedef struct test_join {
     const gy_frame *left, *right;
-    const gy_rows_join_options *options;
+    const gy_rows_match_options *options;
     test_texts out;
     size_t capacity;
     uint8_t *left_matched, *right_matched;
@@ -87,7 +87,7 @@ static void add(test_join *join, int64_t left, int64_t right)
 
 static bool is_pair(const test_join *join, int64_t left, int64_t right)
 {
-    const gy_rows_join_options *options = join->options;
+    const gy_rows_match_options *options = join->options;
     bool is_pair = true;
     for (int k = 0; k < options->key_count; k++) {
         const gy_column x = gy_frame_column(join->left, options->left_keys[k]);
@@ -135,7 +135,7 @@ static bool left_alone(const test_join *join, int64_t left, bool has_match)
 
 static void reference(test_join *join)
 {
-    const gy_rows_join_options *options = join->options;
+    const gy_rows_match_options *options = join->options;
     const bool is_left_built = options->builds_left;
     const bool has_pairs = options->kind < GY_ROWS_JOIN_SEMI;
     const bool right_alone =
@@ -170,7 +170,7 @@ static void reference(test_join *join)
 /* ---- the operator ---- */
 
 static gy_status join_frames(gy_random *random, const gy_frame *left, const gy_frame *right,
-                             const gy_rows_join_options *options, gy_frame **all)
+                             const gy_rows_match_options *options, gy_frame **all)
 {
     const gy_rows_side sides[] = {
         {test_cut(random, left, GY_MAX(gy_frame_rows(left) / 9, 40)), gy_frame_schema(left)},
@@ -178,7 +178,7 @@ static gy_status join_frames(gy_random *random, const gy_frame *left, const gy_f
          gy_frame_schema(right)}};
     gy_frame_source out;
     gy_schema *schema = NULL;
-    GY_TRY(gy_rows_join(sides[0], sides[1], options, &out, &schema));
+    GY_TRY(gy_rows_match(sides[0], sides[1], options, &out, &schema));
     const gy_status status = test_collect(&out, schema, all);
     gy_schema_drop(schema);
     return status;
@@ -211,7 +211,7 @@ static void free_sides(test_sides *sides)
 
 static const int all_keys[] = {0, 1};
 
-static void check(gy_random *random, const test_sides *sides, gy_rows_join_options *options)
+static void check(gy_random *random, const test_sides *sides, gy_rows_match_options *options)
 {
     gy_frame *all = NULL;
     test_join expected = {.left = sides->left, .right = sides->right, .options = options};
@@ -239,7 +239,7 @@ GY_TEST(joins_are_those_of_plain_loops)
         test_sides sides = make_sides(&random, &shapes[0], &shapes[1]);
         const gy_rows_join_kind kind = (gy_rows_join_kind)(1 + round % 7);
         const bool is_not_in = kind == GY_ROWS_JOIN_NOT_IN;
-        gy_rows_join_options options = {
+        gy_rows_match_options options = {
             .kind = kind,
             .left_keys = all_keys,
             .right_keys = all_keys,
@@ -266,13 +266,13 @@ GY_TEST(joins_that_spill_are_the_same)
         const gy_rows_join_kind kind = (gy_rows_join_kind)(1 + round % 7);
         const bool is_not_in = kind == GY_ROWS_JOIN_NOT_IN;
         gy_rows_counts counts = {.rows_in = 0};
-        gy_rows_join_options options = {.kind = kind,
-                                        .left_keys = all_keys,
-                                        .right_keys = all_keys,
-                                        .key_count = is_not_in ? 1 : 2,
-                                        .builds_left = pick == 0 && round % 2 == 0,
-                                        .keep = is_not_in || round < 14 ? NULL : keep,
-                                        .keep_arg = sides.mask};
+        gy_rows_match_options options = {.kind = kind,
+                                         .left_keys = all_keys,
+                                         .right_keys = all_keys,
+                                         .key_count = is_not_in ? 1 : 2,
+                                         .builds_left = pick == 0 && round % 2 == 0,
+                                         .keep = is_not_in || round < 14 ? NULL : keep,
+                                         .keep_arg = sides.mask};
         gy_frame *all = NULL, *spilled = NULL;
         assert_ok(join_frames(&random, sides.left, sides.right, &options, &all));
         options.limits =
@@ -298,10 +298,10 @@ GY_TEST(all_pairs_in_blocks_are_those_of_equal_keys)
     const test_shape right = {.rows = 7000, .distinct = 3000, .null_percent = 3};
     test_sides sides = make_sides(&random, &left, &right);
     for (int kind = GY_ROWS_JOIN_INNER; kind <= GY_ROWS_JOIN_ANTI; kind++) {
-        gy_rows_join_options options = {.kind = (gy_rows_join_kind)kind,
-                                        .left_keys = all_keys,
-                                        .right_keys = all_keys,
-                                        .key_count = 1};
+        gy_rows_match_options options = {.kind = (gy_rows_join_kind)kind,
+                                         .left_keys = all_keys,
+                                         .right_keys = all_keys,
+                                         .key_count = 1};
         gy_frame *all = NULL, *blocks = NULL;
         assert_ok(join_frames(&random, sides.left, sides.right, &options, &all));
         options.key_count = 0;
@@ -322,10 +322,10 @@ GY_TEST(columns_are_chosen)
     const test_shape shape = {.rows = 60, .distinct = 9, .null_percent = 10};
     test_sides sides = make_sides(&random, &shape, &shape);
     static const int columns[] = {4, 0, 5};
-    gy_rows_join_options options = {.kind = GY_ROWS_JOIN_FULL,
-                                    .left_keys = all_keys,
-                                    .right_keys = all_keys,
-                                    .key_count = 1};
+    gy_rows_match_options options = {.kind = GY_ROWS_JOIN_FULL,
+                                     .left_keys = all_keys,
+                                     .right_keys = all_keys,
+                                     .key_count = 1};
     gy_frame *all = NULL, *some = NULL, *expected = NULL;
     assert_ok(join_frames(&random, sides.left, sides.right, &options, &all));
     options.columns = columns;
@@ -345,16 +345,16 @@ GY_TEST(keys_of_two_types_are_refused)
     const test_shape shape = {.rows = 6, .distinct = 9};
     test_sides sides = make_sides(&random, &shape, &shape);
     static const int text[] = {1}, none[] = {7};
-    gy_rows_join_options options = {
+    gy_rows_match_options options = {
         .kind = GY_ROWS_JOIN_INNER, .left_keys = all_keys, .right_keys = text, .key_count = 1};
     gy_frame *all = NULL;
     assert_status(join_frames(&random, sides.left, sides.right, &options, &all), GY_TYPE);
     options.right_keys = none;
     assert_status(join_frames(&random, sides.left, sides.right, &options, &all), GY_ARG);
-    options = (gy_rows_join_options){.kind = GY_ROWS_JOIN_NOT_IN,
-                                     .left_keys = all_keys,
-                                     .right_keys = all_keys,
-                                     .key_count = 2};
+    options = (gy_rows_match_options){.kind = GY_ROWS_JOIN_NOT_IN,
+                                      .left_keys = all_keys,
+                                      .right_keys = all_keys,
+                                      .key_count = 2};
     assert_status(join_frames(&random, sides.left, sides.right, &options, &all),
                   GY_UNSUPPORTED);
     free_sides(&sides);
@@ -367,7 +367,7 @@ GY_TEST(failed_memory_and_full_disks_leave_nothing)
     const test_shape right = {.rows = 5000, .distinct = 900, .null_percent = 3};
     test_sides sides = make_sides(&random, &left, &right);
     gy_env env;
-    const gy_rows_join_options options = {
+    const gy_rows_match_options options = {
         .kind = GY_ROWS_JOIN_FULL,
         .left_keys = all_keys,
         .right_keys = all_keys,
@@ -382,7 +382,7 @@ GY_TEST(failed_memory_and_full_disks_leave_nothing)
         gy_frame_source out;
         gy_schema *schema = NULL;
         gy_alloc_fail_after(n);
-        gy_status status = gy_rows_join(l, r, &options, &out, &schema);
+        gy_status status = gy_rows_match(l, r, &options, &out, &schema);
         if (status == GY_OK) {
             status = test_collect(&out, schema, &all);
         }

@@ -93,9 +93,9 @@ GY_MUST_CHECK gy_status gy_rows_matcher_built(gy_rows_matcher *it, gy_frame **fr
 typedef gy_status (*gy_rows_probing)(gy_rows_matcher *matcher, const gy_frame_source *probe,
                                      const gy_rows_limits *limits, gy_frame_source *out);
 
-/** gy_rows_join with another way of probing; NULL: in one thread. */
+/** gy_rows_match with another way of probing; NULL: in one thread. */
 GY_MUST_CHECK gy_status gy_rows_join_probed(const gy_rows_side sides[2],
-                                            const gy_rows_join_options *options,
+                                            const gy_rows_match_options *options,
                                             gy_rows_probing probing, gy_frame_source *out,
                                             gy_schema **schema);
 

@@ -51,7 +51,7 @@ static gy_status sort_collected(sort_source *it, gy_frame **frame, int32_t **ord
     int32_t *made = gy_alloc("query.order", ((size_t)rows + 1) * sizeof(*made));
     const gy_status status =
         made == NULL ? GY_NOMEM
-                     : gy_rows_order_by(it->limits.engine, all, it->keys, it->key_count, made);
+                     : gy_rows_order_of(it->limits.engine, all, it->keys, it->key_count, made);
     if (status < 0) {
         gy_free(made);
         gy_frame_drop(all);

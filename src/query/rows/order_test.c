@@ -229,7 +229,7 @@ GY_TEST(a_limit_cuts_rows)
         gy_schema *same = NULL;
         gy_frame *all = NULL, *expected = NULL;
         assert_ok(
-            gy_rows_limit(test_cut(&random, frame, 60), schema, offset, count, &out, &same));
+            gy_rows_slice(test_cut(&random, frame, 60), schema, offset, count, &out, &same));
         assert_ok(test_collect(&out, same, &all));
         assert_ok(gy_frame_slice(
             frame, from, count < 0 ? shape.rows : GY_MIN(from + count, shape.rows), &expected));

@@ -427,7 +427,7 @@ static gy_status sort_by(sorting *in, gy_engine *engine)
     return gy_rows_each(engine, in->classes, sort_class, in);
 }
 
-gy_status gy_rows_order_by(gy_engine *engine, const gy_frame *frame,
+gy_status gy_rows_order_of(gy_engine *engine, const gy_frame *frame,
                            const gy_rows_sort_key *keys, int key_count, int32_t *order)
 {
     const int64_t rows = gy_frame_rows(frame);

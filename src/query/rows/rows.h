@@ -133,9 +133,9 @@ GY_MUST_CHECK gy_status gy_rows_aggregate(gy_frame_source in, gy_schema *in_sche
                                           gy_frame_source *out, gy_schema **schema);
 
 /** Each distinct row once; null equals null. */
-GY_MUST_CHECK gy_status gy_rows_distinct(gy_frame_source in, gy_schema *in_schema,
-                                         const gy_rows_limits *limits, gy_frame_source *out,
-                                         gy_schema **schema);
+GY_MUST_CHECK gy_status gy_rows_unique(gy_frame_source in, gy_schema *in_schema,
+                                       const gy_rows_limits *limits, gy_frame_source *out,
+                                       gy_schema **schema);
 
 /* ---- join ---- */
 
@@ -162,7 +162,7 @@ typedef enum gy_rows_join_kind {
  */
 typedef gy_status (*gy_rows_keep)(void *arg, const gy_frame *pairs, gy_frame **mask);
 
-typedef struct gy_rows_join_options {
+typedef struct gy_rows_match_options {
     gy_rows_join_kind kind;
     const int *left_keys, *right_keys; /* (key_count) of equal types; null equals nothing */
     int key_count;                     /* 0: all pairs. NOT_IN: 1 */
@@ -176,7 +176,7 @@ typedef struct gy_rows_join_options {
         *columns; /* what comes out, of the left columns, then the right ones; NULL: all */
     int column_count;
     gy_rows_limits limits;
-} gy_rows_join_options;
+} gy_rows_match_options;
 
 /** A side of a join. */
 typedef struct gy_rows_side {
@@ -194,9 +194,9 @@ typedef struct gy_rows_side {
  * file and read once more, and the output is ordered through another; a key whose rows do not
  * fit is joined block by block
  */
-GY_MUST_CHECK gy_status gy_rows_join(gy_rows_side left, gy_rows_side right,
-                                     const gy_rows_join_options *options, gy_frame_source *out,
-                                     gy_schema **schema);
+GY_MUST_CHECK gy_status gy_rows_match(gy_rows_side left, gy_rows_side right,
+                                      const gy_rows_match_options *options,
+                                      gy_frame_source *out, gy_schema **schema);
 
 /* ---- order ---- */
 
@@ -234,15 +234,15 @@ GY_MUST_CHECK gy_status gy_rows_merge(const gy_frame_source *sources, int count,
 
 /** Leave out `offset` rows, then give at most `count` (-1: all); then read no more. Both >= 0
  * but for that -1. */
-GY_MUST_CHECK gy_status gy_rows_limit(gy_frame_source in, gy_schema *in_schema, int64_t offset,
+GY_MUST_CHECK gy_status gy_rows_slice(gy_frame_source in, gy_schema *in_schema, int64_t offset,
                                       int64_t count, gy_frame_source *out, gy_schema **schema);
 
 /* ---- sets ---- */
 
 /** The rows of all sides, one behind the other; names are those of the first one. GY_TYPE
  * columns of other types. */
-GY_MUST_CHECK gy_status gy_rows_union_all(const gy_rows_side *sides, int count,
-                                          gy_frame_source *out, gy_schema **schema);
+GY_MUST_CHECK gy_status gy_rows_chain(const gy_rows_side *sides, int count,
+                                      gy_frame_source *out, gy_schema **schema);
 
 typedef enum gy_rows_set_kind {
     GY_ROWS_INTERSECT,
@@ -344,14 +344,14 @@ enum { GY_ROWS_HEAD_BYTES = 32 };
  * bytes. Little-endian. Names are not written.
  * @return GY_OK; GY_NOMEM, and the buffer is as before
  */
-GY_MUST_CHECK gy_status gy_rows_write(const gy_frame *frame, gy_rows_buffer *buffer);
+GY_MUST_CHECK gy_status gy_rows_bytes_write(const gy_frame *frame, gy_rows_buffer *buffer);
 
 /**
  * Read a frame of `schema` from the first of `size_bytes` bytes, of which it takes *used.
  * @return GY_OK, the frame held once by the caller; GY_AGAIN there are too few bytes: *used
  * is how many are needed at least; GY_FORMAT they are no frame of this schema; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_rows_read(gy_schema *schema, const char *data, size_t size_bytes,
-                                     size_t *used, gy_frame **frame);
+GY_MUST_CHECK gy_status gy_rows_bytes_read(gy_schema *schema, const char *data,
+                                           size_t size_bytes, size_t *used, gy_frame **frame);
 
 #endif

@@ -266,7 +266,7 @@ GY_MUST_CHECK gy_status gy_rows_order(const gy_frame *frame, const gy_rows_sort_
 
 /** The same by the workers of an engine, NULL: alone; few rows are sorted here (partition.c).
  */
-GY_MUST_CHECK gy_status gy_rows_order_by(gy_engine *engine, const gy_frame *frame,
+GY_MUST_CHECK gy_status gy_rows_order_of(gy_engine *engine, const gy_frame *frame,
                                          const gy_rows_sort_key *keys, int key_count,
                                          int32_t *order);
 

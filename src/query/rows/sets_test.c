@@ -97,7 +97,7 @@ GY_TEST(distinct_rows_come_once)
             .rows = (int64_t)gy_random_below(&random, 200), .distinct = 9, .null_percent = 10};
         gy_frame *frame = test_frame(&random, schema, &shape);
         gy_frame_source out;
-        assert_ok(gy_rows_distinct(test_cut(&random, frame, 50), schema, NULL, &out, &same));
+        assert_ok(gy_rows_unique(test_cut(&random, frame, 50), schema, NULL, &out, &same));
         gy_frame *all = collect(&out, same);
         test_texts expected = test_rows(frame, NULL, columns),
                    got = test_rows(all, NULL, columns);
@@ -130,14 +130,14 @@ GY_TEST(unions_have_one_side_behind_the_other)
     gy_rows_side sides[2] = {{test_cut(&random, frame, 20), schema},
                              {test_cut(&random, frame, 20), schema}};
     gy_frame_source out;
-    assert_ok(gy_rows_union_all(sides, 2, &out, &same));
+    assert_ok(gy_rows_chain(sides, 2, &out, &same));
     gy_frame *all = collect(&out, same);
     parts[0] = parts[1] = frame;
     assert_ok(gy_rows_concat(schema, parts, 2, &both));
     test_same(both, all);
     sides[0] = (gy_rows_side){test_cut(&random, frame, 20), schema};
     sides[1] = (gy_rows_side){test_cut(&random, frame, 20), other};
-    assert_status(gy_rows_union_all(sides, 2, &out, &same), GY_TYPE);
+    assert_status(gy_rows_chain(sides, 2, &out, &same), GY_TYPE);
     sides[0] = (gy_rows_side){test_cut(&random, frame, 20), schema};
     sides[1] = (gy_rows_side){test_cut(&random, frame, 20), other};
     assert_status(gy_rows_set(sides[0], sides[1], GY_ROWS_EXCEPT, NULL, &out, &same), GY_TYPE);

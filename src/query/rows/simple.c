@@ -43,7 +43,7 @@ static void limit_close(void *arg)
     gy_free(source);
 }
 
-gy_status gy_rows_limit(gy_frame_source in, gy_schema *in_schema, int64_t offset, int64_t count,
+gy_status gy_rows_slice(gy_frame_source in, gy_schema *in_schema, int64_t offset, int64_t count,
                         gy_frame_source *out, gy_schema **schema)
 {
     GY_ASSERT(offset >= 0 && count >= -1);
@@ -110,8 +110,8 @@ static gy_status check_sides(const gy_rows_side *sides, int count)
     return GY_OK;
 }
 
-gy_status gy_rows_union_all(const gy_rows_side *sides, int count, gy_frame_source *out,
-                            gy_schema **schema)
+gy_status gy_rows_chain(const gy_rows_side *sides, int count, gy_frame_source *out,
+                        gy_schema **schema)
 {
     GY_ASSERT(count > 0);
     gy_status status = check_sides(sides, count);
@@ -305,7 +305,7 @@ static gy_status open_counted(gy_rows_side sides[2], const gy_rows_limits *limit
     }
     gy_frame_source all = {.next = NULL};
     if (status == GY_OK) {
-        status = gy_rows_union_all(sides, 2, &all, &same);
+        status = gy_rows_chain(sides, 2, &all, &same);
     } else {
         gy_rows_close(&sides[0].source);
         gy_rows_close(&sides[1].source);

@@ -95,7 +95,7 @@ static gy_status write_all(gy_rows_spill *spill)
 static gy_status add(gy_rows_spill *spill, gy_rows_run *run, const gy_frame *frame)
 {
     spill->buffer.size_bytes = 0;
-    GY_TRY(gy_rows_write(frame, &spill->buffer));
+    GY_TRY(gy_rows_bytes_write(frame, &spill->buffer));
     GY_TRY(GY_GROW("query.run", run->offsets, run->capacity, run->count + 1));
     const uint64_t at = spill->size_bytes;
     GY_TRY(write_all(spill));
@@ -149,7 +149,7 @@ gy_status gy_rows_spill_get(gy_rows_spill *spill, gy_schema *schema, const gy_ro
     buffer->size_bytes = 0;
     for (gy_status status = GY_AGAIN; status == GY_AGAIN;) {
         GY_TRY(read_all(spill, used, run->offsets[index]));
-        status = gy_rows_read(schema, buffer->data, buffer->size_bytes, &used, frame);
+        status = gy_rows_bytes_read(schema, buffer->data, buffer->size_bytes, &used, frame);
         if (status != GY_AGAIN) {
             return status;
         }

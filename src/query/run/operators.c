@@ -206,11 +206,11 @@ bool gy_query_builds_left(const gy_query_node *join)
 }
 
 static gy_status join_options(gy_query_run *run, const gy_query_node *node,
-                              gy_rows_join_options *options)
+                              gy_rows_match_options *options)
 {
     pairs *test = NULL;
     GY_TRY(pairs_of(run, node, &test));
-    *options = (gy_rows_join_options){
+    *options = (gy_rows_match_options){
         .kind = join_kinds[node->join],
         .left_keys = indices(run, node->left, node->left_keys, node->key_count),
         .right_keys = indices(run, node->right, node->right_keys, node->key_count),
@@ -229,7 +229,7 @@ static gy_status join_options(gy_query_run *run, const gy_query_node *node,
 static gy_status join(gy_query_run *run, const gy_query_node *node, gy_query_stream *stream,
                       gy_query_stream *right)
 {
-    gy_rows_join_options options;
+    gy_rows_match_options options;
     gy_frame_source source = {.next = NULL};
     gy_schema *schema = NULL;
     gy_status status = join_options(run, node, &options);
@@ -254,7 +254,7 @@ static gy_status limit(const gy_query_node *node, gy_query_stream *stream)
 {
     gy_frame_source source = {.next = NULL};
     gy_schema *schema = NULL;
-    const gy_status status = gy_rows_limit(stream->source, stream->schema, node->offset,
+    const gy_status status = gy_rows_slice(stream->source, stream->schema, node->offset,
                                            node->limit, &source, &schema);
     replace(stream, status, source, schema);
     return status;
@@ -296,7 +296,7 @@ static gy_status set(gy_query_run *run, const gy_query_node *node, gy_query_stre
     const gy_rows_limits limits = limits_of(run, node);
     gy_status status = GY_OK;
     if (node->set == GY_SQL_UNION) {
-        status = gy_rows_union_all(sides, 2, &source, &schema);
+        status = gy_rows_chain(sides, 2, &source, &schema);
     } else {
         const gy_rows_set_kind kind =
             node->set == GY_SQL_INTERSECT
