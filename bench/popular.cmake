@@ -1,4 +1,6 @@
-# bench_popular: the example, whose vertices run at once, for bench/cluster.py.
-add_executable(bench_popular ${PROJECT_SOURCE_DIR}/examples/popular.c)
-target_link_libraries(bench_popular PRIVATE gyre gyre_flags)
-target_compile_options(bench_popular PRIVATE -U_GNU_SOURCE) # it says so itself
+# The examples as users build them, for bench/pages.py; bench/cluster.py runs the first, whose vertices run at once.
+foreach(program popular popular_jobs)
+    add_executable(bench_${program} ${PROJECT_SOURCE_DIR}/examples/${program}.c)
+    target_link_libraries(bench_${program} PRIVATE gyre gyre_flags)
+    target_compile_options(bench_${program} PRIVATE -U_GNU_SOURCE) # they say so themselves
+endforeach()

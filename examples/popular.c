@@ -2,10 +2,11 @@
  * Lecture A's question to a web server's log: which are the five most popular pages?
  *
  *     cc popular.c -lgyre -o popular
- *     ./popular LOG FOLDER            one graph, its vertices joined by FIFOs: no file between
- *     ./popular --jobs LOG FOLDER     two jobs, the second over what the first one published
+ *     ./popular LOG FOLDER
  *
- * The answer is written to FOLDER/top-00000 and printed.
+ * One graph made by hand, its vertices joined by FIFOs: no file between. popular_jobs.c asks
+ * the same by two MapReduce jobs, popular.sql by a query. The answer is written to
+ * FOLDER/top-00000 and printed.
  */
 #define _GNU_SOURCE
 #include <gyre/gyre.h>
@@ -255,7 +256,7 @@ static int split(const char *path, char parts[COUNTERS][PART_BYTES])
     return fclose(log);
 }
 
-static gy_part counters(gy_dag *dag, char parts[COUNTERS][PART_BYTES], int outputs)
+static gy_part counters(gy_dag *dag, char parts[COUNTERS][PART_BYTES])
 {
     const char *files[COUNTERS][2];
     gy_vertex_options options[COUNTERS];
@@ -263,24 +264,31 @@ static gy_part counters(gy_dag *dag, char parts[COUNTERS][PART_BYTES], int outpu
         files[i][0] = parts[i];
         files[i][1] = NULL;
         options[i] =
-            (gy_vertex_options){.function = "count", .outputs = outputs, .files = files[i]};
+            (gy_vertex_options){.function = "count", .outputs = COUNTERS, .files = files[i]};
     }
     return gy_dag_vertices(dag, options, COUNTERS);
 }
 
-static gy_part sums(gy_dag *dag, const char *stage, int64_t most, const char *const *files)
+static gy_part sums(gy_dag *dag, const char *stage)
 {
+    static const int64_t most = TOP;
     return gy_dag_vertex(dag, &(gy_vertex_options){.function = "sum",
                                                    .stage = stage,
                                                    .parameter = &most,
                                                    .parameter_bytes = sizeof(most),
-                                                   .inputs = files == NULL ? GY_PORTS_ANY : 0,
-                                                   .outputs = 1,
-                                                   .files = files});
+                                                   .inputs = GY_PORTS_ANY,
+                                                   .outputs = 1});
 }
 
-static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder)
+/* count >> sum >= top, all at once: counters and sums in pairs, by the pages' hash. */
+static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
 {
+    gy_dag *dag = NULL;
+    TRY(gy_dag_new(flow, "popular pages", &dag));
+    gy_part sum_each = gy_part_clone(sums(dag, "sum"), COUNTERS);
+    gy_part all = gy_part_bipartite(counters(dag, parts), sum_each, GY_CHANNEL_FIFO);
+    all = gy_part_pointwise(all, sums(dag, "top"), GY_CHANNEL_FIFO);
+    gy_part_output(all, "top");
     gy_flow_bars bars = {.file = STDERR_FILENO}; /* drawn on a terminal alone */
     const gy_flow_options options = {.output = folder,
                                      .processes = 2 * COUNTERS + 1,
@@ -289,37 +297,6 @@ static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder)
     const gy_status status = gy_flow_run(flow, dag, &options, NULL);
     gy_dag_free(dag);
     return status;
-}
-
-/* count >> sum >= top, all at once: counters and sums in pairs, by the pages' hash. */
-static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
-{
-    gy_dag *dag = NULL;
-    TRY(gy_dag_new(flow, "popular pages", &dag));
-    gy_part sum_each = gy_part_clone(sums(dag, "sum", TOP, NULL), COUNTERS);
-    gy_part all = gy_part_bipartite(counters(dag, parts, COUNTERS), sum_each, GY_CHANNEL_FIFO);
-    all = gy_part_pointwise(all, sums(dag, "top", TOP, NULL), GY_CHANNEL_FIFO);
-    gy_part_output(all, "top");
-    return run(flow, dag, folder);
-}
-
-/* The first job publishes all pages with their counts, the second one computes the top of them.
- */
-static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
-{
-    char between[PATH_BYTES], file[PART_BYTES];
-    snprintf(between, sizeof(between), "%s.counts", folder);
-    snprintf(file, sizeof(file), "%s/counts-00000", between);
-    gy_dag *first = NULL;
-    TRY(gy_dag_new(flow, "pages counted", &first));
-    gy_part all = gy_part_pointwise(counters(first, parts, 1),
-                                    sums(first, "sum", INT64_MAX, NULL), GY_CHANNEL_FILE);
-    gy_part_output(all, "counts");
-    TRY(run(flow, first, between));
-    gy_dag *second = NULL;
-    TRY(gy_dag_new(flow, "the most popular", &second));
-    gy_part_output(sums(second, "top", TOP, (const char *[]){file, NULL}), "top");
-    return run(flow, second, folder);
 }
 
 int main(int argc, char **argv)
@@ -331,20 +308,19 @@ int main(int argc, char **argv)
         GY_OK) { /* GY_DONE: this process has run vertices of the job, all it is for */
         return started < 0 ? fprintf(stderr, "popular: %s\n", gy_error_text()), 1 : 0;
     }
-    const int is_chain = argc == 4 && strcmp(argv[1], "--jobs") == 0;
     static char parts[COUNTERS][PART_BYTES];
     char path[PART_BYTES];
-    if (argc != 3 + is_chain) {
-        return fprintf(stderr, "usage: popular [--jobs] LOG FOLDER\n"), 2;
+    if (argc != 3) {
+        return fprintf(stderr, "usage: popular LOG FOLDER\n"), 2;
     }
-    const char *folder = argv[2 + is_chain];
+    const char *folder = argv[2];
     if (strlen(folder) + 16 > PATH_BYTES) {
         return fprintf(stderr, "popular: the path of the folder is too long\n"), 2;
     }
-    if (split(argv[1 + is_chain], parts) != 0) {
+    if (split(argv[1], parts) != 0) {
         return 1;
     }
-    if ((is_chain ? two_jobs : one_graph)(flow, parts, folder) < 0) {
+    if (one_graph(flow, parts, folder) < 0) {
         return fprintf(stderr, "popular: %s\n", gy_error_text()), 1;
     }
     gy_flow_end(flow);

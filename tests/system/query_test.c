@@ -36,13 +36,6 @@ static const char *const lines[] = {
     "v;\\ndrop "
     "view v;\\nselect 2 as n' >s.sql; [ \"$(gyre query --tables . -f s.sql --format csv | tr "
     "'\\n' ' ')\" = 'n 2 n 2 ' ]",
-    /* the example */
-    "awk 'BEGIN { print \"page,status\"; for (i = 1; i <= 1000; i++) print \"/\" int(sqrt(i)) "
-    "\",\" "
-    "(i % 10 ? 200 : 404); print \"/a.css,200\" }' >log.csv; gyre query --format csv "
-    "-f " GYRE_SOURCE
-    "/examples/popular.sql | tr '\\n' ' ' >said && grep -qx 'page,visits,failed,percent "
-    "/30,61,7,6.1 /29,59,5,5.9 /28,57,6,5.7 /27,55,6,5.5 /26,53,5,5.3 ' said",
     /* how it runs */
     "gyre query --tables . --explain 'select id from t where price > 1' | grep -q '^    scan "
     "t.csv: id, price  (about .* rows, .* B)$'",

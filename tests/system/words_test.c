@@ -6,7 +6,8 @@
 
 #include "gy_test.h"
 
-static const char *kit_words = "export LC_ALL=C XDG_STATE_HOME=$PWD/state; rm -rf O O2 said; ";
+static const char *kit_words =
+    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; rm -rf O O2 O2.counts said; ";
 
 /* ---- sizes ---- */
 
@@ -17,7 +18,7 @@ GY_TEST(pages_of_any_length_are_counted)
          "\" HTTP/1.1\\\" 200 1\"; print \"3 \" p >\"expected\"; print \"2 /b\" >\"expected\" "
          "}' "
          ">log && $GYRE_TEST_POPULAR log O >got && cmp got expected && "
-         "$GYRE_TEST_POPULAR --jobs log O2 >got && cmp got expected && "
+         "$GYRE_TEST_POPULAR_JOBS log O2 >got && cmp got expected && "
          /* pages of which one begins as the other, longer than a buffer of the runtime, and a
           * last line without its end */
          "awk 'BEGIN { p = \"/\"; for (i = 0; i < 70000; i++) p = p \"B\"; "

@@ -1,1 +1,0 @@
-gyre_test_defines(system_query_test GYRE_SOURCE="${CMAKE_SOURCE_DIR}")
