@@ -16,6 +16,7 @@
 #include <gyre/engine.h>
 #include <gyre/flow.h>
 #include <gyre/frame.h>
+#include <gyre/function.h>
 #include <gyre/gpt.h>
 #include <gyre/graph.h>
 #include <gyre/info.h>
@@ -27,6 +28,7 @@
 #include <gyre/pipe.h>
 #include <gyre/plan.h>
 #include <gyre/ps.h>
+#include <gyre/query.h>
 #include <gyre/report.h>
 #include <gyre/script.h>
 #include <gyre/sort.h>

@@ -19,6 +19,7 @@
 
 #include <gyre/flow.h>
 #include <gyre/frame.h>
+#include <gyre/function.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,17 +49,38 @@ typedef struct gy_query_options {
     /* of a file that a vertex reads, a power of two from 64; 0: 16 MiB. A side of a join that
      * is guessed to have at most twice as many bytes goes to all vertices whole. */
     size_t split_bytes;
+    /* Of the program, which statements may call; the list is borrowed as long as the query is.
+     * Processes of a job have them by GY_QUERY_VERTEX_OF. */
+    gy_query_functions functions;
 } gy_query_options;
 
 /** The vertices of queries: a row of the list of gy_flow_start. */
 #define GY_QUERY_FUNCTION "query"
 #define GY_QUERY_VERTEX   GY_VERTEX(GY_QUERY_FUNCTION, gy_query_vertex)
 GY_API gy_status gy_query_vertex(gy_vertex *vertex);
+/** Gives the program's functions, in each process the same. */
+typedef gy_query_functions (*gy_query_function_list)(void);
+/** The vertices of queries that call functions of the program, in place of GY_QUERY_VERTEX;
+ * `list` is a gy_query_function_list, which the compiler checks. */
+#ifdef __cplusplus
+#define GY_QUERY_VERTEX_OF(list)                                                               \
+    {                                                                                          \
+        GY_QUERY_FUNCTION, gy_query_vertex,                                                    \
+            reinterpret_cast<gy_any_work>(static_cast<gy_query_function_list>(list))           \
+    }
+#else
+#define GY_QUERY_VERTEX_OF(list)                                                               \
+    {                                                                                          \
+        GY_QUERY_FUNCTION, gy_query_vertex,                                                    \
+            (gy_any_work)(1 ? (list) : (gy_query_function_list)0)                              \
+    }
+#endif
 
 /**
  * Read statements.
  * @return GY_OK, caller owns; GY_FORMAT no SQL, GY_UNSUPPORTED what Gyre does not run or that
- * libpg_query is not there, GY_LIMIT: *query is there, too, for its report; GY_ARG an option;
+ * libpg_query is not there, GY_LIMIT: *query is there, too, for its report; GY_ARG an option
+ * (the text of gy_error_text says which, also of a function that cannot be registered);
  * GY_NOTFOUND, GY_IO of `path`; GY_NOMEM
  * @threads any; a query is for one thread at a time
  */

@@ -102,6 +102,11 @@ static gy_status check_job(gy_query_options *options)
                : gy_fail(GY_ARG, "a query as a job without the program's handle");
 }
 
+static bool is_builtin(const char *name)
+{
+    return gy_expr_is_builtin(name) || strcmp(name, "read_csv") == 0;
+}
+
 gy_status gy_query_new(const gy_query_options *given, gy_query **out)
 {
     gy_query_options options;
@@ -112,6 +117,7 @@ gy_status gy_query_new(const gy_query_options *given, gy_query **out)
                        options.text == NULL ? "no text" : "a text");
     }
     GY_TRY(check_job(&options));
+    GY_TRY(gy_query_functions_check(&options.functions, is_builtin));
     gy_query *query = gy_alloc_zero("query", 1, sizeof(*query));
     if (query == NULL) {
         return GY_NOMEM;
@@ -161,6 +167,13 @@ void gy_query_free(gy_query *query)
     gy_free(query);
 }
 
+static gy_query_catalog catalog_of(gy_query *query)
+{
+    gy_query_catalog catalog = gy_query_catalog_of(&query->tables);
+    catalog.functions = &query->options.functions;
+    return catalog;
+}
+
 /* ---- Views ---- */
 
 static gy_query_views *views_of(const gy_query *query)
@@ -190,7 +203,7 @@ static void relink(gy_query *query)
 /* A view is planned when it is made, so that what is wrong with it is said there. */
 static gy_status create_view(gy_query *query, const gy_sql_statement *statement)
 {
-    const gy_query_catalog catalog = gy_query_catalog_of(&query->tables);
+    const gy_query_catalog catalog = catalog_of(query);
     made_view **same = find_view(query, &statement->view.name);
     gy_query_plan plan;
     if (same != NULL && !statement->is_replacing) {
@@ -356,7 +369,7 @@ static gy_status run_plan(gy_query *query, held *answer)
 
 static gy_status plan_once(gy_query *query, const gy_sql_statement *statement)
 {
-    const gy_query_catalog catalog = gy_query_catalog_of(&query->tables);
+    const gy_query_catalog catalog = catalog_of(query);
     drop_plan(query);
     GY_TRY(gy_query_plan_make(&query->source, statement->select, &catalog, views_of(query),
                               &query->plan));

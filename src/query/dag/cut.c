@@ -681,7 +681,7 @@ gy_status gy_query_cut(const gy_query_plan *plan, const gy_query_cut_options *op
                        gy_query_stages *stages)
 {
     GY_ASSERT(options->parts >= 1);
-    *stages = (gy_query_stages){.plan = {.source = plan->source}};
+    *stages = (gy_query_stages){.plan = {.source = plan->source, .functions = plan->functions}};
     cutter c = {.out = stages, .plan = plan, .options = options};
     GY_TRY(GY_GROW("query.columns", stages->plan.columns, stages->plan.column_capacity,
                    plan->column_count + 1));

@@ -92,12 +92,20 @@ typedef struct gy_query_reading {
     uint64_t memory_bytes; /* of operators; 0: no bound */
 } gy_query_reading;
 
+/** A function of the program that a stage calls. */
+typedef struct gy_query_called {
+    const char *name;
+    uint32_t version;
+} gy_query_called;
+
 /** A stage as its vertices see it. */
 typedef struct gy_query_fragment {
     gy_query_plan plan; /* its columns are numbered by where they first stand */
     gy_query_stage stage;
     const char **names; /* (count of the scan of a table) of its fields */
     gy_query_reading reading;
+    gy_query_called *functions; /* (function_count) */
+    uint32_t function_count;
 } gy_query_fragment;
 
 enum { GY_QUERY_FRAGMENT_DEPTH_MAX = 800 };

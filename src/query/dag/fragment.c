@@ -13,6 +13,9 @@ typedef struct writer {
     uint32_t *numbers; /* (column_count) of columns in the text; GY_QUERY_NONE */
     uint32_t *columns; /* (used) of the plan */
     uint32_t used;
+    const gy_query_functions *functions; /* of the program; NULL: none */
+    const gy_query_function **called;    /* (called_count) in the order of their first calls */
+    uint32_t called_count;
 } writer;
 
 static void put(writer *to, int64_t number)
@@ -59,6 +62,19 @@ static void put_keys(writer *to, const gy_query_key *keys, uint32_t count)
     }
 }
 
+/* A name of a function: those of the program are listed with their versions. */
+static void see_function(writer *to, const char *name)
+{
+    const gy_query_function *own =
+        to->functions != NULL ? gy_query_function_find(to->functions, name) : NULL;
+    for (uint32_t i = 0; i < to->called_count && own != NULL; i++) {
+        own = to->called[i] != own ? own : NULL;
+    }
+    if (own != NULL) {
+        to->called[to->called_count++] = own;
+    }
+}
+
 /* ---- Expressions ---- */
 
 static void put_value(writer *to, const gy_sql_node *node)
@@ -73,6 +89,9 @@ static void put_value(writer *to, const gy_sql_node *node)
                 (node->is_distinct ? GY_FRAGMENT_DISTINCT : 0) |
                 (node->is_star ? GY_FRAGMENT_STAR : 0));
     put_text(to, node->text);
+    if (node->kind == GY_SQL_CALL) {
+        see_function(to, node->text);
+    }
     put(to, node->modifier_count);
     for (int i = 0; i < node->modifier_count; i++) {
         put(to, node->modifiers[i]);
@@ -227,6 +246,15 @@ static void put_reading(writer *to, const gy_query_reading *reading)
     put(to, (int64_t)reading->memory_bytes);
 }
 
+static void put_functions(writer *to)
+{
+    put(to, to->called_count);
+    for (uint32_t i = 0; i < to->called_count; i++) {
+        put_text(to, to->called[i]->name);
+        put(to, to->called[i]->version);
+    }
+}
+
 static void put_types(writer *to, const gy_query_plan *plan)
 {
     put(to, to->used);
@@ -243,12 +271,16 @@ static void put_types(writer *to, const gy_query_plan *plan)
 void gy_query_fragment_write(const gy_query_stages *stages, const gy_query_stage *stage,
                              const gy_query_reading *reading, gy_text *text)
 {
+    const gy_query_functions *functions = stages->plan.functions;
     const size_t count = stages->plan.column_count + 1;
+    const size_t own = functions != NULL ? (size_t)functions->count : 0;
     writer to = {.stage = stage,
                  .text = text,
                  .numbers = gy_alloc_zero("query.numbers", count, sizeof(uint32_t)),
-                 .columns = gy_alloc_zero("query.numbers", count, sizeof(uint32_t))};
-    if (to.numbers == NULL || to.columns == NULL) {
+                 .columns = gy_alloc_zero("query.numbers", count, sizeof(uint32_t)),
+                 .functions = functions,
+                 .called = gy_alloc_zero("query.called", own + 1, sizeof(*to.called))};
+    if (to.numbers == NULL || to.columns == NULL || to.called == NULL) {
         text->status = GY_NOMEM;
     } else {
         memset(to.numbers, 0xff, count * sizeof(*to.numbers));
@@ -261,10 +293,12 @@ void gy_query_fragment_write(const gy_query_stages *stages, const gy_query_stage
         }
         put_sink(&to, &stage->sink);
         put_reading(&to, reading);
+        put_functions(&to);
         put_types(&to, &stages->plan);
     }
     gy_free(to.numbers);
     gy_free(to.columns);
+    gy_free((void *)to.called);
 }
 
 /* ---- Depth ---- */

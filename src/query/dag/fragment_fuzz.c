@@ -1,5 +1,5 @@
 /* Fuzz target: any bytes as the text of a stage are refused, or give one. */
-#include "query/dag/dag.h"
+#include "query/dag/dag_priv.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char begin[] = "gyre-query-1 ";
+    static const char begin[] = GY_FRAGMENT_MAGIC;
     gy_query_fragment fragment;
     gy_text text = {.data = NULL};
     gy_text_add_bytes(&text, begin, sizeof(begin) - 1);

@@ -339,6 +339,22 @@ static void get_reading(reader *from, gy_query_reading *reading)
     reading->memory_bytes = (uint64_t)get(from, 0, INT64_MAX);
 }
 
+static void get_functions(reader *from)
+{
+    const uint32_t count = get_count(from);
+    gy_query_called *called = take(from, count, sizeof(*called));
+    for (uint32_t i = 0; i < count && called != NULL; i++) {
+        called[i].name = get_text(from);
+        called[i].version = (uint32_t)get(from, 0, UINT32_MAX);
+        if (called[i].name == NULL) {
+            fail(from);
+            return;
+        }
+    }
+    from->to->functions = called;
+    from->to->function_count = called != NULL ? count : 0;
+}
+
 static void get_types(reader *from)
 {
     gy_query_plan *plan = &from->to->plan;
@@ -385,6 +401,7 @@ static void get_all(reader *from)
     }
     get_sink(from, &stage->sink);
     get_reading(from, &from->to->reading);
+    get_functions(from);
     get_types(from);
     if (from->at != from->end) {
         fail(from);

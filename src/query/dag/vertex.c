@@ -174,6 +174,31 @@ static gy_status wrong_rows(gy_status status)
     }
 }
 
+/* The program's functions: its vertices must have those that the query was planned with. */
+static gy_status find_functions(gy_vertex *vertex, const gy_query_fragment *fragment,
+                                gy_query_functions *functions)
+{
+    const gy_query_function_list list = (gy_query_function_list)gy_vertex_user(vertex);
+    *functions = list != NULL ? list() : (gy_query_functions){.count = 0};
+    for (uint32_t i = 0; i < fragment->function_count; i++) {
+        const gy_query_called *called = &fragment->functions[i];
+        const gy_query_function *own = gy_query_function_find(functions, called->name);
+        if (own == NULL) {
+            return gy_fail(GY_UNSUPPORTED,
+                           "this worker has no function %s: list it by GY_QUERY_VERTEX_OF in "
+                           "gy_flow_start",
+                           called->name);
+        }
+        if (own->version != called->version) {
+            return gy_fail(GY_UNSUPPORTED,
+                           "this worker has version %u of function %s, the query was planned "
+                           "with version %u",
+                           own->version, called->name, called->version);
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_query_vertex(gy_vertex *vertex)
 {
     size_t size = 0;
@@ -192,8 +217,14 @@ gy_status gy_query_vertex(gy_vertex *vertex)
     const gy_sql_source source = {.path = "query", .text = nothing, .report = &report};
     fragment.plan.source = &source;
     fragment.plan.root = fragment.stage.root;
+    gy_query_functions functions;
     gy_query_work work = {.vertex = vertex, .fragment = &fragment};
-    const gy_status status = run_fragment(&work, stage);
+    gy_status status = find_functions(vertex, &fragment, &functions);
+    if (status == GY_OK) {
+        fragment.plan.functions = &functions;
+        status = run_fragment(&work, stage);
+        status = status < 0 && !work.is_lost ? wrong_rows(status) : status;
+    }
     gy_query_fragment_fini(&fragment);
-    return status < 0 && !work.is_lost ? wrong_rows(status) : status;
+    return status;
 }

@@ -124,39 +124,62 @@ static const char *const special[] = {"extract",  "date_part", "mod",  "power", 
                                       "count",    "sum",       "avg",  "min",   "max",
                                       "bool_and", "bool_or",   "every"};
 
-static bool has_name(const char *name, const char **nearest)
+typedef struct nearest {
+    const char *name; /* NULL: none is near */
+    int distance;     /* what is as far is no nearer */
+} nearest;
+
+static void see(const char *name, const char *other, nearest *to)
 {
-    int least = GY_MAX((int)strlen(name) / 3, 1) + 1;
-    *nearest = NULL;
+    const int far = distance(name, other);
+    if (far < to->distance) {
+        *to = (nearest){other, far};
+    }
+}
+
+static nearest nearest_of(const char *name, const gy_query_functions *own)
+{
+    nearest found = {NULL, GY_MAX((int)strlen(name) / 3, 1) + 1};
     for (size_t t = 0; t <= GY_COUNT(tables); t++) {
         for (size_t i = 0;
              t < GY_COUNT(tables) ? tables[t][i].name != NULL : i < GY_COUNT(special); i++) {
-            const char *other = t < GY_COUNT(tables) ? tables[t][i].name : special[i];
-            const int far = distance(name, other);
-            if (far < least) {
-                least = far;
-                *nearest = other;
-            }
+            see(name, t < GY_COUNT(tables) ? tables[t][i].name : special[i], &found);
         }
     }
-    return least == 0;
+    for (int i = 0; own != NULL && i < own->count; i++) {
+        see(name, own->items[i].name, &found);
+    }
+    return found;
+}
+
+bool gy_expr_is_builtin(const char *name)
+{
+    return nearest_of(name, NULL).distance == 0;
+}
+
+void gy_expr_types_text(const gy_expr *const *args, uint32_t count, char out[300])
+{
+    const size_t bytes = 300;
+    char type[48];
+    size_t size = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        size += gy_print(out + size, bytes - size, "%s%s", i > 0 ? ", " : "",
+                         gy_expr_type_text(&args[i]->type, type));
+    }
 }
 
 static gy_status fail_call(gy_expr_binder *in, const gy_sql_node *node,
                            const gy_expr *const *args)
 {
-    const char *nearest = NULL;
-    char types[300] = "", type[48];
-    size_t size = 0;
-    const bool is_there = has_name(node->text, &nearest);
-    for (uint32_t i = 0; i < node->count; i++) {
-        size += gy_print(types + size, sizeof(types) - size, "%s%s", i > 0 ? ", " : "",
-                         gy_expr_type_text(&args[i]->type, type));
-    }
-    if (!is_there && nearest != NULL) {
+    char types[300];
+    const nearest near = nearest_of(node->text, in->scope->functions);
+    const bool is_there = near.distance == 0;
+    gy_expr_types_text(args, node->count, types);
+    if (!is_there && near.name != NULL) {
         return gy_sql_refuse(in->scope->source, node->place, GY_NOTFOUND,
                              "function %s(%s) does not exist: is it %s?", node->text, types,
-                             nearest);
+                             near.name);
     }
     return gy_sql_refuse(in->scope->source, node->place, is_there ? GY_TYPE : GY_NOTFOUND,
                          is_there ? "function %s(%s) does not exist: there is one of other "
@@ -213,6 +236,12 @@ gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node, const g
     }
     if (has_two && (strcmp(name, "power") == 0 || strcmp(name, "pow") == 0)) {
         return gy_expr_arithmetic(in, node->place, "^", args[0], args[1], out);
+    }
+    const gy_query_function *own = in->scope->functions != NULL
+                                       ? gy_query_function_find(in->scope->functions, name)
+                                       : NULL;
+    if (own != NULL) {
+        return gy_expr_bind_own(in, node, own, args, out);
     }
     const gy_expr_function *line = find(name, args, (int)node->count);
     return line != NULL ? bind_line(in, node, line, args, out) : fail_call(in, node, args);

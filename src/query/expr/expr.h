@@ -16,6 +16,7 @@
 #define GY_QUERY_EXPR_EXPR_H
 
 #include "frame/frame.h"
+#include "query/functions/functions.h"
 #include "query/sql/sql.h"
 
 typedef struct gy_expr gy_expr;
@@ -43,7 +44,11 @@ typedef struct gy_expr_scope {
      * NULL: it never has. */
     gy_status (*other)(void *arg, const gy_sql_node *node, int *index, gy_expr_type *type);
     void *arg;
+    const gy_query_functions *functions; /* of the program; NULL: none */
 } gy_expr_scope;
+
+/** Whether there is a builtin function or aggregate of that name. */
+bool gy_expr_is_builtin(const char *name);
 
 /**
  * Bind a tree. Constant parts are evaluated here, as far as they have a value.

@@ -78,7 +78,8 @@ struct gy_expr {
     bool takes_nulls;  /* the kernel is called for rows with nulls too */
     bool is_constant;  /* a literal */
     gy_expr_cell cell; /* its value; or what the kernel has beside its arguments */
-    const void *list;  /* of a literal its value in memory; of in: the values */
+    const void *list;  /* of a literal its value in memory; of in: the values; of a call of the
+                          program's function that */
     const char *name;  /* the operator or function, in messages */
     uint32_t place;
 };
@@ -271,8 +272,15 @@ GY_MUST_CHECK gy_status gy_expr_match_operation(gy_expr_binder *in, const gy_sql
                                                 const gy_expr **out);
 GY_MUST_CHECK gy_status gy_expr_bind_like(gy_expr_binder *in, const gy_sql_node *node,
                                           const gy_expr **out);
+/** "int64, text", as errors say it. */
+void gy_expr_types_text(const gy_expr *const *args, uint32_t count, char out[300]);
 GY_MUST_CHECK gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node,
                                           const gy_expr **out);
+
+/** A call of a function of the program, of bound arguments (own.c). */
+GY_MUST_CHECK gy_status gy_expr_bind_own(gy_expr_binder *in, const gy_sql_node *node,
+                                         const gy_query_function *function,
+                                         const gy_expr **args, const gy_expr **out);
 
 void gy_expr_patterns_free(gy_expr_work *work);
 

@@ -37,7 +37,8 @@ gy_status gy_query_type(const gy_query_planner *planner, const gy_sql_node *node
     const gy_expr_scope scope = {.source = planner->source,
                                  .arena = planner->arena,
                                  .column = column_of,
-                                 .arg = planner->plan};
+                                 .arg = planner->plan,
+                                 .functions = planner->plan->functions};
     const gy_expr *expr = NULL;
     GY_TRY(gy_expr_bind(&scope, node, &expr));
     *type = *gy_expr_type_of(expr);
@@ -49,7 +50,8 @@ gy_status gy_query_check_condition(const gy_query_planner *planner, const gy_sql
     const gy_expr_scope scope = {.source = planner->source,
                                  .arena = planner->arena,
                                  .column = column_of,
-                                 .arg = planner->plan};
+                                 .arg = planner->plan,
+                                 .functions = planner->plan->functions};
     const gy_expr *expr = NULL;
     return gy_expr_bind_condition(&scope, node, &expr);
 }

@@ -40,7 +40,7 @@ gy_status gy_query_plan_make(const gy_sql_source *source, const gy_sql_select *s
                              gy_query_plan *plan)
 {
     gy_query_answer answer = {.node = NULL};
-    *plan = (gy_query_plan){.source = source};
+    *plan = (gy_query_plan){.source = source, .functions = catalog->functions};
     gy_query_planner planner = {
         .plan = plan, .source = source, .arena = &plan->arena, .catalog = catalog};
     gy_status status = gy_query_select(&planner, select, NULL, views, &answer);

@@ -34,6 +34,7 @@ typedef struct gy_query_catalog {
      * GY_FORMAT, … with a text of gy_fail, without a place. */
     gy_status (*find)(void *arg, const gy_sql_from *from, const gy_query_table **table);
     void *arg;
+    const gy_query_functions *functions; /* of the program; NULL: none */
 } gy_query_catalog;
 
 typedef enum gy_query_kind {
@@ -112,7 +113,8 @@ struct gy_query_node {
 /** A plan. Texts and nodes live as long as it does. */
 typedef struct gy_query_plan {
     gy_arena arena;
-    const gy_sql_source *source; /* what it was made of; borrowed */
+    const gy_sql_source *source;         /* what it was made of; borrowed */
+    const gy_query_functions *functions; /* of the program; NULL: none */
     gy_query_column *columns;
     size_t column_count, column_capacity;
     gy_query_node *root;

@@ -43,7 +43,9 @@ static gy_status bind_integer(const gy_query_planner *planner, const gy_sql_node
 static gy_status count_of(const gy_query_planner *planner, const gy_sql_node *node,
                           const char *clause, int64_t *count)
 {
-    const gy_expr_scope scope = {.source = planner->source, .arena = planner->arena};
+    const gy_expr_scope scope = {.source = planner->source,
+                                 .arena = planner->arena,
+                                 .functions = planner->plan->functions};
     const gy_expr *expr = NULL;
     if (node == NULL) {
         return GY_OK;

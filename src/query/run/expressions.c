@@ -38,7 +38,8 @@ static gy_expr_scope scope_of(gy_query_run *run, columns *of)
     return (gy_expr_scope){.source = run->plan->source,
                            .arena = &run->arena,
                            .column = of->left != NULL ? column_of : NULL,
-                           .arg = of};
+                           .arg = of,
+                           .functions = run->plan->functions};
 }
 
 gy_status gy_query_bind(gy_query_run *run, const gy_query_node *left,

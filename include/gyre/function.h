@@ -1,0 +1,108 @@
+/**
+ * Functions of a program in its queries: registered with a name and types, called by statements
+ * as the builtin ones are.
+ *
+ *     static gy_status half(gy_function_call *call, const gy_function_value *arguments,
+ *                           gy_function_value *result)
+ *     {
+ *         result->real = arguments[0].real / 2;
+ *         return GY_OK;
+ *     }
+ *     static const gy_field half_of[] = {{.name = "x", .kind = GY_FIELD_DOUBLE}};
+ *     static const gy_query_function all[] = {{.name = "half",
+ *                                              .version = 1,
+ *                                              .parameters = half_of,
+ *                                              .parameter_count = 1,
+ *                                              .result = {.kind = GY_FIELD_DOUBLE},
+ *                                              .scalar = half}};
+ *     static gy_query_functions functions(void)
+ *     {
+ *         return (gy_query_functions){.items = all, .count = 1};
+ *     }
+ *
+ * `functions` in gy_query_options takes the list: gy_query_new refuses it where it cannot be.
+ * Where queries are jobs of processes, each of these is the same program and has the same
+ * list: GY_QUERY_VERTEX_OF(functions) in the list of gy_flow_start.
+ *
+ * A function depends on its arguments alone, since calls may be made again, in another
+ * process, at any time and in any order. It may be called by several threads at once. Its
+ * version is part of what a job remembers (gy_flow_options.memo): give another one whenever it
+ * may give other results.
+ */
+#ifndef GYRE_FUNCTION_H
+#define GYRE_FUNCTION_H
+
+#include <gyre/frame.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { GY_FUNCTION_PARAMETERS_MAX = 16 };
+
+/** A value that goes into a function or comes out of it, of the type that is declared. */
+typedef struct gy_function_value {
+    bool is_null; /* then nothing else counts */
+    union {
+        bool truth;        /* bool */
+        int64_t integer;   /* int64; of a date days since 1970-01-01, of a timestamp
+                              microseconds since then, UTC */
+        double real;       /* double */
+        gy_int128 decimal; /* decimal: in units of 10^-scale */
+        gy_text_view text; /* text: UTF-8 without NUL; borrowed for the call, of a result see
+                              gy_function_text */
+    };
+} gy_function_value;
+
+/** A call of a function, as long as it runs. */
+typedef struct gy_function_call gy_function_call;
+
+/** `context` of its gy_query_function. */
+GY_API void *gy_function_context(const gy_function_call *call);
+/** Memory for the bytes of a text that is the result: not zeroed, freed by the caller of the
+ * function. An argument, part of it and a static text may be the result as they are.
+ * NULL: out of memory, return GY_NOMEM */
+GY_API char *gy_function_text(gy_function_call *call, size_t size_bytes);
+/** Say why the call fails, one line without a newline, cut to 500 bytes; returns GY_ARG, for
+ * the function to return. */
+GY_API gy_status gy_function_fail(gy_function_call *call, const char *format, ...)
+    GY_PRINTF(2, 3);
+
+/**
+ * A function of a row.
+ *
+ * @param arguments (parameter_count)
+ * @param result    zero, not null, before the call; a double may be anything, a decimal must
+ *                  fit its precision, a date and a timestamp years 1 to 9999
+ * @return GY_OK; any failure: the query fails with the text of gy_function_fail, and, where a
+ *     file is being read, with file and line of the row
+ */
+typedef gy_status (*gy_function_scalar)(gy_function_call *call,
+                                        const gy_function_value *arguments,
+                                        gy_function_value *result);
+
+/** A function that statements may name. Pointers are borrowed as long as queries use them. */
+typedef struct gy_query_function {
+    const char *name; /* letters a to z, digits and _, not a digit first, at most 62; not
+                         that of a builtin function */
+    uint32_t version; /* see above */
+    bool takes_nulls; /* called with nulls, too; else a row with a null among the arguments
+                         has null as its result */
+    const gy_field *parameters; /* (parameter_count); what stands in a call becomes these types
+                                   where SQL casts implicitly */
+    int parameter_count;        /* at most GY_FUNCTION_PARAMETERS_MAX */
+    gy_field result;            /* its name does not matter */
+    void *context;              /* gy_function_context; each process of a job has its own */
+    gy_function_scalar scalar;
+} gy_query_function;
+
+/** A program's functions, each name once. */
+typedef struct gy_query_functions {
+    const gy_query_function *items; /* (count) */
+    int count;
+} gy_query_functions;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
