@@ -489,6 +489,49 @@ GY_API GY_MUST_CHECK gy_status gy_session_run(gy_session *session, const gy_feed
                                               int feed_count, int64_t batch,
                                               const gy_node *fetches, int fetch_count,
                                               gy_tensor **results);
+
+/** A part of a batch: some of its rows, one behind the other. */
+typedef struct gy_micro_batch {
+    const gy_feed *feeds; /* (feed_count) borrowed for the run, as of gy_session_run */
+    int feed_count;
+    int64_t rows;  /* of the global micro-batch; 0: nothing of it runs */
+    int64_t first; /* where it begins in the whole batch: its rows draw what they draw there */
+} gy_micro_batch;
+
+/** What is run of each micro-batch. */
+typedef struct gy_micro_run {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    const gy_micro_batch *micros;
+    int count; /* at least 1 */
+    const gy_node *fetches;
+    int fetch_count;
+} gy_micro_run;
+
+/**
+ * Run the fetches for each micro-batch of one batch, as one step of the session: dropout draws
+ * for each row what it draws in the whole batch. Whatever is to be of the whole batch (sums of
+ * gradients) the graph adds up in parameters; assignments happen in the order of micro-batches.
+ * All ranks of the mesh call it alike; a micro-batch of fewer rows than ranks along data leaves
+ * some of them without any.
+ *
+ * @param results (count * fetch_count) of micro-batch k from k * fetch_count on, as of
+ *                gy_session_run; NULL for those without rows
+ * @return as gy_session_run; GY_ARG also counts below their least
+ */
+GY_API GY_MUST_CHECK gy_status gy_session_run_micros(gy_session *session,
+                                                     const gy_micro_run *run,
+                                                     gy_tensor **results);
+/**
+ * May the batch of `loss` be cut by its rows? Each node that it needs must work on rows apart
+ * from each other: the loss itself is then their mean, so that micro-batches weighed by their
+ * rows have the whole batch's gradient. Normalising by the batch (gy_op_batch_norm) passes: it
+ * is then by each micro-batch, as in other frameworks.
+ *
+ * @param batch  rows of a global batch
+ * @return GY_OK; GY_ARG names the first node that mixes rows; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_session_check_micros(const gy_session *session, gy_node loss,
+                                                       int64_t batch);
 /**
  * Told that a fetch of a run is there, while the run goes on: what follows from it need not
  * wait for the end. `value` is this rank's part, row-major, and lives on until the next run of

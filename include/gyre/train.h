@@ -318,6 +318,11 @@ typedef struct gy_train_options {
        as many servers). A worker's losses are those of its
        own rows: NaN before a resumed step if it has none of its own. */
     const gy_train_servers *servers;
+    /* Parts of each batch that are computed one after the other, as even as they can be (also
+       of no rows): the update is that of the whole batch, but for batch norm, which normalises
+       each of them. Gradients are summed in their order, and exchanged once an update. 0: the
+       batch is not split. Excludes `servers`. */
+    int micro_batches;
 } gy_train_options;
 
 /**

@@ -251,6 +251,9 @@ gy_status gy_pass_end(gy_pass *pass, gy_status status, gy_graph **out);
 /** Numbers for `batch`, the mesh, roots: inputs with a symbolic first size get Shard(0). */
 gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
                   const gy_value *fetches, int fetch_count, gy_graph **out);
+/** Do all nodes that a bound graph's one root needs, but that itself, work on the rows of the
+ * batch apart from each other? GY_ARG names the first that does not; GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_graph_check_rows(const gy_graph *bound);
 gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_common(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_constants(const gy_graph *in, gy_graph **out);

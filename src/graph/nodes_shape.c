@@ -32,7 +32,7 @@ static gy_node seed_node(gy_graph *graph)
             return (gy_node){graph, i, 0};
         }
     }
-    return gy_graph_input(graph, GY_SEED_NAME, GY_I64, (int64_t[]){2}, 1);
+    return gy_graph_input(graph, GY_SEED_NAME, GY_I64, (int64_t[]){3}, 1);
 }
 
 gy_node gy_op_dropout(gy_node x, double rate)

@@ -187,10 +187,13 @@ static bool is_own(const gy_session *session, gy_status status)
             (status == GY_IO || status == GY_FORMAT || status == GY_STATE));
 }
 
-gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_count,
-                         int64_t batch, const gy_node *fetches, int fetch_count,
-                         gy_tensor **results)
+/* One batch, whose first row is row `first` for random draws. The step stays. */
+static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
+                           const gy_node *fetches, int fetch_count, gy_tensor **results)
 {
+    const gy_feed *feeds = micro->feeds;
+    const int feed_count = micro->feed_count;
+    int64_t batch = micro->rows;
     gy_value few[16], *values = few;
     gy_program *program = NULL;
     if (feed_count < 0 || fetch_count < 0 || batch < 0) {
@@ -212,6 +215,7 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
     }
     session->seed_words[0] = (int64_t)session->seed;
     session->seed_words[1] = (int64_t)session->step;
+    session->seed_words[2] = micro->first;
     if (status >= 0) {
         status = find_program(session, batch, values, fetch_count, &program);
         if (is_own(session, status)) {
@@ -223,10 +227,64 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
         program->used = ++session->runs;
         status = gy_program_run(program, feeds, feed_count, results);
     }
-    session->step += status >= 0 ? 1 : 0;
     if (values != few) {
         gy_free(values);
     }
+    return status;
+}
+
+gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_count,
+                         int64_t batch, const gy_node *fetches, int fetch_count,
+                         gy_tensor **results)
+{
+    const gy_micro_batch whole = {.feeds = feeds, .feed_count = feed_count, .rows = batch};
+    gy_status status = run_batch(session, &whole, fetches, fetch_count, results);
+    session->step += status >= 0 ? 1 : 0;
+    return status;
+}
+
+gy_status gy_session_run_micros(gy_session *session, const gy_micro_run *run,
+                                gy_tensor **results)
+{
+    gy_micro_run known;
+    GY_TRY(gy_options_take(gy_micro_run, &known, run));
+    if (known.count < 1 || known.fetch_count < 0) {
+        return gy_fail(GY_ARG, "%d micro-batches of %d fetches, expected at least 1 and 0",
+                       known.count, known.fetch_count);
+    }
+    const size_t fetches = (size_t)known.fetch_count;
+    const size_t all = (size_t)known.count * fetches;
+    gy_tensor **made = gy_alloc_zero("graph.results", all + 1, sizeof(gy_tensor *));
+    gy_status status = made == NULL ? gy_session_refuse(session, GY_NOMEM) : GY_OK;
+    for (int k = 0; k < known.count && status >= 0; k++) {
+        status = known.micros[k].rows > 0
+                     ? run_batch(session, &known.micros[k], known.fetches, known.fetch_count,
+                                 made + (size_t)k * fetches)
+                     : GY_OK;
+    }
+    for (size_t i = 0; i < all && made != NULL; i++) {
+        if (status >= 0) {
+            results[i] = made[i];
+        } else {
+            gy_tensor_drop(made[i]);
+        }
+    }
+    session->step += status >= 0 ? 1 : 0;
+    gy_free(made);
+    return status;
+}
+
+gy_status gy_session_check_micros(const gy_session *session, gy_node loss, int64_t batch)
+{
+    gy_value value;
+    gy_graph *bound = NULL;
+    if (batch < 1) {
+        return gy_fail(GY_ARG, "a batch of %lld rows", (long long)batch);
+    }
+    GY_TRY(gy_session_fetches(session, &loss, 1, &value));
+    GY_TRY(gy_bind(session->graph, &session->mesh, batch, &value, 1, &bound));
+    const gy_status status = gy_graph_check_rows(bound);
+    gy_graph_free(bound);
     return status;
 }
 

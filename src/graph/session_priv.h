@@ -119,7 +119,7 @@ struct gy_session {
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
-    int64_t seed_words[2]; /* what the seed input is fed with */
+    int64_t seed_words[3]; /* what the seed input is fed with: seed, step, first row */
     gy_parameter_slot *parameters;
     size_t parameter_count, parameter_capacity;
     gy_fetch_hook hook; /* NULL: none */

@@ -634,8 +634,10 @@ static gy_status dropout_infer(const gy_attributes *attributes, const gy_type *i
         return gy_fail(GY_ARG, "dropout: rate %g, expected 0 to below 1",
                        attributes->dropout.rate);
     }
-    if (inputs[1].dtype != GY_I64 || inputs[1].rank != 1 || inputs[1].sizes[0] != 2) {
-        return gy_fail(GY_SHAPE, "dropout: seed %s for x %s, expected i64[2]",
+    const bool has_row = inputs[1].rank == 1 && inputs[1].sizes[0] == 3;
+    if (inputs[1].dtype != GY_I64 || inputs[1].rank != 1 ||
+        (inputs[1].sizes[0] != 2 && !has_row) || (attributes->dropout.row > 0 && !has_row)) {
+        return gy_fail(GY_SHAPE, "dropout: seed %s for x %s, expected i64[2] or i64[3]",
                        gy_type_text(&inputs[1], texts[1]), gy_type_text(&inputs[0], texts[0]));
     }
     *outputs = gy_type_like(&inputs[0]);
@@ -645,8 +647,11 @@ static gy_status dropout_infer(const gy_attributes *attributes, const gy_type *i
 static gy_status dropout_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0], *seeds = &call->inputs[1];
-    const int64_t seed[2] = {gy_whole_at(seeds, &(gy_ops_index){{0}}, 1),
-                             gy_whole_at(seeds, &(gy_ops_index){{1}}, 1)};
+    int64_t seed[3] = {0};
+    for (int64_t i = 0; i < GY_MIN(seeds->sizes[0], 3); i++) {
+        seed[i] = gy_whole_at(seeds, &(gy_ops_index){{i}}, 1);
+    }
+    const uint64_t first = (uint64_t)gy_dropout_begin(call->attributes, seed);
     const uint64_t threshold = gy_dropout_threshold(call->attributes->dropout.rate);
     const double scale = 1 / (1 - call->attributes->dropout.rate);
     gy_ops_index at = {{0}};
@@ -658,6 +663,7 @@ static gy_status dropout_reference(const gy_kernel_call *call)
             index =
                 index * (uint64_t)gy_call_size(call, 0, dim) + (uint64_t)(begin + at.at[dim]);
         }
+        index += first;
         uint32_t numbers[4];
         gy_dropout_block(seed, call->attributes->dropout.stream, index / 4, numbers);
         bool is_dropped = numbers[index % 4] < threshold;

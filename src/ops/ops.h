@@ -54,6 +54,8 @@ typedef union gy_attributes {
     struct {
         double rate;     /* probability that an element is dropped, in [0, 1) */
         uint64_t stream; /* which random stream: two dropouts differ here */
+        int64_t row;     /* elements of a row of the batch, once batch has a number: draws
+                            begin at the row that the seed names; 0: at element 0 */
     } dropout;
     struct {
         double epsilon;
@@ -295,13 +297,20 @@ struct gy_op {
  * of a dropout: element i is dropped when number i % 4 is below gy_dropout_threshold(rate),
  * else scaled by 1 / (1 - rate).
  *
- * @param seed  the second input of dropout: session seed, step
+ * @param seed  the second input of dropout: session seed, step, and where attributes name a
+ *              row also the batch's first one (gy_dropout_begin)
  */
 static inline void gy_dropout_block(const int64_t seed[2], uint64_t stream, uint64_t block,
                                     uint32_t out[4])
 {
     gy_philox((uint64_t)seed[0] ^ (stream * 0x9E3779B97F4A7C15u), (uint64_t)seed[1], block,
               out);
+}
+/** The number of the first element's draw: a micro-batch draws what its rows would in the whole
+ * batch. */
+static inline int64_t gy_dropout_begin(const gy_attributes *attributes, const int64_t *seed)
+{
+    return attributes->dropout.row > 0 ? attributes->dropout.row * seed[2] : 0;
 }
 static inline uint64_t gy_dropout_threshold(double rate)
 {

@@ -417,6 +417,37 @@ static void dropout_draws_by_seed_and_stream(void **state)
     assert_in_range(unlike_other, 1680 - 140, 1680 + 140);
 }
 
+/* Rows of a micro-batch draw what they draw in the whole batch. */
+static void dropout_draws_from_the_first_row_on(void **state)
+{
+    (void)state;
+    enum { ROW = 7, ROWS = 20, FIRST = 13 };
+    gy_attributes fill = zero(), attributes = zero();
+    fill.shape.rank = 2;
+    fill.shape.dtype = GY_F64;
+    fill.shape.sizes[0] = ROWS;
+    fill.shape.sizes[1] = ROW;
+    fill.shape.value = 1;
+    gy_value whole = gy_build(&eager.builder, &gy_ops_row_fill, &fill, NULL, 0);
+    fill.shape.sizes[0] = ROWS - FIRST;
+    gy_value part = gy_build(&eager.builder, &gy_ops_row_fill, &fill, NULL, 0);
+    attributes.dropout.rate = 0.5;
+    attributes.dropout.row = ROW;
+    gy_value all = apply(&gy_ops_row_dropout, &attributes, whole,
+                         leaf(GY_I64, SIZES(3), NUMBERS(11, 5, 0)));
+    gy_value some = apply(&gy_ops_row_dropout, &attributes, part,
+                          leaf(GY_I64, SIZES(3), NUMBERS(11, 5, FIRST)));
+    for (int64_t i = 0; i < (ROWS - FIRST) * ROW; i++) {
+        assert_true(ops_eager_get(&eager, some, i) ==
+                    ops_eager_get(&eager, all, FIRST * ROW + i));
+    }
+    assert_int_equal(
+        apply(&gy_ops_row_dropout, &attributes, part, leaf(GY_I64, SIZES(2), NUMBERS(11, 5)))
+            .node,
+        -1);
+    assert_non_null(strstr(eager.text, "expected i64[2] or i64[3]"));
+}
+
 /* ---- every sample again, through views with gaps and in float32 ---- */
 
 /* The same elements in memory with gaps: the last dimension twice as long, every other taken.
@@ -638,6 +669,7 @@ int main(void)
         cmocka_unit_test(a_wrong_label_fails_on_every_part),
         EAGER(nan_is_the_maximum),
         EAGER(dropout_draws_by_seed_and_stream),
+        EAGER(dropout_draws_from_the_first_row_on),
         cmocka_unit_test(strides_and_float32_change_nothing),
         cmocka_unit_test(fused_runs_its_steps),
         cmocka_unit_test(take_shard_takes_its_part),

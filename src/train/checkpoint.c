@@ -36,6 +36,9 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
                 o->weight_decay, o->clip_norm);
     gy_text_add(text, "schedule %d %.17g %d, warmup %d, ", (int)o->schedule, o->schedule_factor,
                 o->schedule_every, o->warmup_steps);
+    if (o->micro_batches > 0) {
+        gy_text_add(text, "micro-batches %d, ", o->micro_batches);
+    }
     if (o->weight_decay_rank_min > 0) {
         gy_text_add(text, "weight decay from rank %d, ", o->weight_decay_rank_min);
     }

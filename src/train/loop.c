@@ -25,6 +25,7 @@ typedef struct loop {
     gy_train_options options;
     gy_train_state state;
     gy_batch batch;
+    gy_train_micros *micros; /* NULL: batches are not split */
     gy_train_worker *worker; /* of parameter servers; NULL: ranks exchange themselves */
     gy_train_servers servers;
     bool has_checkpoints;  /* of this worker, or others */
@@ -96,6 +97,7 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         {"steps", (double)o->steps, 0, (double)steps_limit, "0 to 999999999999"},
         {"batch", (double)o->batch, 1, 1e12, "at least 1"},
         {"accumulate", o->accumulate, 1, 1e6, "1 to 1000000"},
+        {"micro-batches", o->micro_batches, 0, GY_TRAIN_MICROS_MAX, "0 to 65536"},
         {"zero", o->zero, 0, GY_TRAIN_ZERO_MAX, "0 to 3"},
         {"optimizer", (double)o->optimizer, GY_OPTIMIZER_SGD, GY_OPTIMIZER_ADAMW,
          "a gy_optimizer_kind"},
@@ -162,9 +164,31 @@ static gy_status make_room(loop *l)
     }
     int64_t first = 0;
     int64_t last = 0;
-    part_of(l, GY_MIN(l->options.batch, l->train->count), &first, &last);
+    const int64_t rows = GY_MIN(l->options.batch, l->train->count);
+    if (l->options.micro_batches > 0) {
+        return gy_train_micros_new(l->model, l->options.micro_batches, rows, &l->micros);
+    }
+    part_of(l, rows, &first, &last);
     /* A smaller batch may give this rank one row more than rounding gave it here. */
     return gy_batch_new(l->model, last - first + 1, &l->batch);
+}
+
+/* A micro-batch of one row is the smallest of a batch that has fewer than two for each. */
+static gy_status check_micro_rows(const loop *l)
+{
+    const int64_t batch = GY_MIN(l->options.batch, l->train->count);
+    const int64_t rest = l->train->count % batch;
+    const int64_t least = rest > 0 ? rest : batch;
+    GY_TRY(gy_train_tell(l->model->comm, gy_session_check_micros(l->model->session,
+                                                                 l->model->train_loss, batch)));
+    if (l->model->pair_layer[0] == '\0' || least >= 2 * (int64_t)l->options.micro_batches) {
+        return GY_OK;
+    }
+    return gy_fail(
+        GY_ARG,
+        "training: a batch of %lld rows in %d micro-batches leaves one of 1 row, and "
+        "%s normalises by at least 2: choose fewer micro-batches, or another batch",
+        (long long)least, l->options.micro_batches, l->model->pair_layer);
 }
 
 /* Variances are of two values at least: said before the first step, not at the end of an
@@ -172,6 +196,9 @@ static gy_status make_room(loop *l)
 static gy_status check_rows(const loop *l)
 {
     const int64_t count = l->train->count, batch = l->options.batch;
+    if (l->options.micro_batches > 0) {
+        return check_micro_rows(l);
+    }
     if (l->model->pair_layer[0] == '\0' || (batch > 1 && count % batch != 1)) {
         return GY_OK;
     }
@@ -288,7 +315,7 @@ static int scalar_feeds(const loop *l, bool is_update, gy_feed *feeds)
 {
     const gy_update *u = &l->model->update;
     int count = 0;
-    if (l->options.accumulate > 1 || l->worker != NULL) {
+    if ((l->options.accumulate > 1 && l->micros == NULL) || l->worker != NULL) {
         feeds[count++] = (gy_feed){u->share, l->scalars[3]};
     }
     /* What updates: the last batch of several; a worker's own parameters, all but that one. */
@@ -311,14 +338,19 @@ static int64_t rows_of(const loop *l, int64_t index)
     return GY_MIN(l->options.batch, l->train->count - index * l->options.batch);
 }
 
-/* This rank's rows of the batch. */
-static gy_status fill(loop *l, int epoch, int64_t index, gy_tensor **x, gy_tensor **labels)
+static void find_order(loop *l, int epoch)
 {
-    int64_t begun = gy_now_ns(gy_env_real());
     if (l->order_epoch != epoch) {
         gy_train_order_fill(l->options.seed, epoch, l->order, l->train->count);
         l->order_epoch = epoch;
     }
+}
+
+/* This rank's rows of the batch. */
+static gy_status fill(loop *l, int epoch, int64_t index, gy_tensor **x, gy_tensor **labels)
+{
+    int64_t begun = gy_now_ns(gy_env_real());
+    find_order(l, epoch);
     int64_t first = 0;
     int64_t last = 0;
     part_of(l, rows_of(l, index), &first, &last);
@@ -413,6 +445,34 @@ static gy_status run_worker_step(loop *l)
     return end_step(l, loss);
 }
 
+/* One batch of an update of `update_rows`, in micro-batches; `loss` gets its share. */
+static gy_status run_micros(loop *l, int epoch, int64_t index, int64_t update_rows,
+                            double *loss)
+{
+    const int64_t begun = gy_now_ns(gy_env_real());
+    find_order(l, epoch);
+    const gy_status filled =
+        gy_train_micros_fill(l->micros, l->train, l->order + index * l->options.batch,
+                             rows_of(l, index), update_rows);
+    l->input_ns += gy_now_ns(gy_env_real()) - begun;
+    GY_TRY(gy_train_tell(l->model->comm, filled));
+    gy_session_set_step(l->model->session, draw_of(l, epoch * l->batches_per_epoch + index));
+    GY_TRY(gy_train_tell(l->model->comm, gy_train_micros_run(l->micros, loss)));
+    l->samples += rows_of(l, index);
+    return GY_OK;
+}
+
+/* What the sums of all micro-batches make of the parameters: a run without a batch. */
+static gy_status run_update(loop *l)
+{
+    gy_feed feeds[4];
+    const gy_update *u = &l->model->update;
+    const int feed_count = scalar_feeds(l, true, feeds);
+    return gy_train_tell(l->model->comm,
+                         gy_session_run(l->model->session, feeds, feed_count, 1, u->fetches,
+                                        u->fetch_count, l->results));
+}
+
 /* One update: `accumulate` batches, fewer at the end of an epoch. */
 static gy_status run_step(loop *l)
 {
@@ -426,9 +486,11 @@ static gy_status run_step(loop *l)
         double share = (double)rows_of(l, b) / (double)rows;
         double loss = 0;
         gy_tensor_set(l->scalars[3], 0, share);
-        GY_TRY(run_batch(l, epoch, b, b + 1 == last, &loss));
-        total += loss * share;
+        GY_TRY(l->micros != NULL ? run_micros(l, epoch, b, rows, &loss)
+                                 : run_batch(l, epoch, b, b + 1 == last, &loss));
+        total += l->micros != NULL ? loss : loss * share;
     }
+    GY_TRY(l->micros != NULL ? run_update(l) : GY_OK);
     return end_step(l, total);
 }
 
@@ -671,6 +733,7 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
         gy_tensor_drop(l.scalars[i]);
     }
     gy_batch_free(&l.batch);
+    gy_train_micros_free(l.micros);
     gy_free(l.results);
     gy_free(l.order);
     gy_string_free(l.own_folder);
@@ -687,57 +750,4 @@ void gy_train_result_free(gy_train_result *result)
 {
     gy_free(result->losses);
     result->losses = NULL;
-}
-
-/* Under a title, unless nothing ran so. */
-static gy_status explain_runs(gy_model *model, const gy_node *fetches, int fetch_count,
-                              int lines_max, const char *title, gy_text *all)
-{
-    char *text = NULL;
-    GY_TRY(gy_session_explain_runs(model->session, fetches, fetch_count, lines_max, &text));
-    gy_text_add(all, "%s", title);
-    gy_text_add_bytes(all, text, strlen(text));
-    gy_string_free(text);
-    return all->status;
-}
-
-gy_status gy_train_explain_runs(gy_model *model, int lines_max, char **text)
-{
-    const gy_update *u = &model->update;
-    gy_text all = {.data = NULL};
-    gy_status status = explain_runs(model, u->fetches, u->fetch_count, lines_max, "", &all);
-    if (status >= 0 && u->gather_count > 0) { /* updates of one batch have no other */
-        status = explain_runs(model, u->gather_fetches, u->gather_count, lines_max,
-                              "== of a batch before the last of an update\n", &all);
-        status = status == GY_NOTFOUND ? GY_OK : status;
-    }
-    if (status < 0) {
-        gy_text_free(&all);
-        return status;
-    }
-    *text = all.data;
-    return GY_OK;
-}
-
-gy_status gy_train_explain(gy_model *model, const gy_train_options *options, char **text)
-{
-    gy_train_options filled;
-    GY_TRY(gy_train_defaults(options, &filled));
-    GY_TRY(gy_model_build(model, &filled));
-    gy_footprint footprint;
-    gy_text all = {.data = NULL};
-    char *stages = NULL;
-    GY_TRY(gy_train_predict(model, &filled, &(gy_train_counts){.train = 0}, &footprint));
-    GY_TRY(gy_session_explain(model->session, filled.batch, model->update.fetches,
-                              model->update.fetch_count, &stages));
-    gy_text_add_bytes(&all, stages, strlen(stages));
-    gy_string_free(stages);
-    gy_train_explain_whole(model, &filled, &all);
-    gy_train_explain_memory(&footprint, &all);
-    if (all.status < 0) {
-        gy_text_free(&all);
-        return GY_NOMEM;
-    }
-    *text = all.data;
-    return GY_OK;
 }

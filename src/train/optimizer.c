@@ -115,9 +115,10 @@ static void clip(gy_model *model, double limit, gy_node *gradients, size_t count
 }
 
 /* Sums over several batches, each weighed by its share of the update's rows, so that the
- * update is that of one large batch: what a batch adds, and what the last one makes of it. */
+ * update is that of one large batch: what a batch adds, and what the last one makes of it. Of
+ * micro-batches all add, and the update is a run of its own, which has no batch. */
 static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count,
-                       gy_node *gradients)
+                       bool has_micros, gy_node *gradients)
 {
     gy_update *update = &model->update;
     update->share = gy_graph_input(model->graph, "share", model->dtype, NULL, 0);
@@ -128,6 +129,7 @@ static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count
         update->gather_fetches[update->gather_count++] = gy_op_assign(sum, gradients[i]);
         gy_node zero = gy_op_mul(sum, gy_graph_scalar(model->graph, model->dtype, 0));
         update->fetches[update->fetch_count++] = gy_op_assign(sum, zero);
+        gradients[i] = has_micros ? sum : gradients[i];
     }
 }
 
@@ -213,9 +215,11 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
     if (o->optimizer == GY_OPTIMIZER_ADAMW && o->weight_decay > 0) {
         update->plain_rate = gy_graph_input(model->graph, "plain_rate", model->dtype, NULL, 0);
     }
-    update->fetches[update->fetch_count++] = model->train_loss;
-    if (o->accumulate > 1) {
-        accumulate(model, slots, count, gradients);
+    if (o->micro_batches == 0) {
+        update->fetches[update->fetch_count++] = model->train_loss;
+    }
+    if (o->accumulate > 1 || o->micro_batches > 0) {
+        accumulate(model, slots, count, o->micro_batches > 0, gradients);
     }
     if (o->clip_norm > 0) {
         clip(model, o->clip_norm, gradients, count);
@@ -232,11 +236,13 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
 }
 
 /* Of every batch, whether it updates or not: running statistics. */
-static void add_statistics(gy_model *model)
+static void add_statistics(gy_model *model, bool has_micros)
 {
     gy_update *update = &model->update;
     for (size_t i = 0; i < model->statistic_count; i++) {
-        update->fetches[update->fetch_count++] = model->statistics[i];
+        if (!has_micros) {
+            update->fetches[update->fetch_count++] = model->statistics[i];
+        }
         update->gather_fetches[update->gather_count++] = model->statistics[i];
     }
 }
@@ -266,7 +272,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
                                      model->name, all > 0 ? ": all are frozen" : "");
     }
     if (status == GY_OK) {
-        add_statistics(model);
+        add_statistics(model, options->micro_batches > 0);
         status = gy_train_pin_slots(model, options);
     }
     gy_free(slots);

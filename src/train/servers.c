@@ -64,6 +64,7 @@ gy_status gy_train_servers_check(const gy_model *model, const gy_train_options *
         {"a communicator of several ranks",
          (model->comm != NULL && gy_comm_size(model->comm) > 1) || model->mesh != NULL},
         {"accumulate (expected fetch=N)", o->accumulate > 1},
+        {"micro_batches (expected fetch=N)", o->micro_batches > 0},
         {"zero", o->zero > 0},
         {"pins", o->pin_count > 0},
     };

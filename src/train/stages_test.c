@@ -1,189 +1,11 @@
 /* Goal: a training whose layers are cut into stages has one rank's losses and parameters, on
  * any mesh and with state in parts, and goes on from its checkpoints on any other. */
-#include "graph/graph.h"
 #include "train/train_priv.h"
 
-#include <gyre/gpt.h>
-
-#include <math.h>
 #include <string.h>
 
 #include "gy_test.h"
-#include "training_kit.h"
-
-enum { STEPS = 5, BATCH = 7, LENGTH = 6, LETTERS = 5, VALUES_MAX = 8192 };
-
-typedef enum model_kind { MLP, IMAGES, GPT, MODELS } model_kind;
-
-/* Letters that follow one another, each sample from another on. */
-static gy_status letters_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
-                              gy_view *x, gy_view *labels)
-{
-    (void)dataset;
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t t = 0; t < LENGTH; t++) {
-            const int64_t letter = indices[i] + t * (1 + indices[i] % 3);
-            ((int32_t *)x->data)[i * LENGTH + t] = (int32_t)(letter % LETTERS);
-            if (labels != NULL) {
-                ((int32_t *)labels->data)[i * LENGTH + t] = (int32_t)((letter + 1) % LETTERS);
-            }
-        }
-    }
-    return GY_OK;
-}
-
-static const gy_dataset_ops letters_ops = {
-    .name = "letters", .fill = letters_fill, .free = kit_free};
-
-static gy_dataset set_of(model_kind kind)
-{
-    if (kind != GPT) {
-        return kit_digits(20, 6);
-    }
-    return (gy_dataset){.ops = &letters_ops,
-                        .count = 20,
-                        .classes = LETTERS,
-                        .input_rank = 1,
-                        .input_sizes = {LENGTH},
-                        .input_dtype = GY_I32,
-                        .label_rank = 1,
-                        .label_sizes = {LENGTH}};
-}
-
-static gy_status make_model(model_kind kind, gy_mesh *mesh, gy_model **model)
-{
-    static const char *const names[LETTERS] = {"a", "b", "c", "d", "e"};
-    const gy_layer dense[] = {
-        gy_layer_flatten(), gy_layer_dense(9), gy_layer_relu(), gy_layer_dense(8),
-        gy_layer_relu(),    gy_layer_dense(7), gy_layer_relu(), gy_layer_dense(KIT_CLASSES)};
-    const gy_layer image[] = {
-        gy_layer_conv2d(4, 3, 1), gy_layer_relu(), gy_layer_max_pool(2),
-        gy_layer_conv2d(6, 3, 1), gy_layer_relu(), gy_layer_flatten(),
-        gy_layer_dense(8),        gy_layer_relu(), gy_layer_dense(KIT_CLASSES)};
-    gy_model_options base =
-        GY_OPTIONS(gy_model_options, .dtype = GY_F64, .seed = 11, .mesh = mesh, .workers = 1);
-    if (kind == GPT) {
-        base.input_sizes[0] = LENGTH;
-        base.class_names = names;
-        base.class_count = LETTERS;
-        return gy_gpt_new(
-            &GY_OPTIONS(gy_gpt_options, .layers = 2, .width = 8, .heads = 2, .dropout = 0.1),
-            &base, model);
-    }
-    base.name = "layers";
-    base.layers = kind == MLP ? dense : image;
-    base.layer_count = (int)(kind == MLP ? GY_COUNT(dense) : GY_COUNT(image));
-    base.input_rank = 3;
-    memcpy(base.input_sizes, (int64_t[]){1, 6, 6}, 3 * sizeof(int64_t));
-    return gy_model_new(&base, model);
-}
-
-/* A training on one mesh, and what it gives on every rank. */
-typedef struct story {
-    model_kind kind;
-    const char *axes;
-    int zero, accumulate;
-    const char *cut;
-    const char *folder; /* NULL: no checkpoints */
-    bool resumes;
-    int64_t limit;
-    struct {
-        double losses[STEPS], test_loss, values[VALUES_MAX];
-        int count;
-    } got[KIT_RANKS_MAX];
-} story;
-
-static gy_status keep_parameters(gy_model *model, story *s, int rank)
-{
-    for (size_t i = 0; i < model->slot_count; i++) {
-        gy_tensor *whole = NULL;
-        if (model->slots[i].kind == GY_SLOT_STATE) {
-            continue;
-        }
-        GY_TRY(gy_session_gather(model->session, model->slots[i].name, &whole));
-        for (int64_t k = 0; k < gy_tensor_count(whole); k++) {
-            GY_ASSERT(s->got[rank].count < VALUES_MAX);
-            s->got[rank].values[s->got[rank].count++] = gy_tensor_get(whole, k);
-        }
-        gy_tensor_drop(whole);
-    }
-    return GY_OK;
-}
-
-static gy_status train_model(story *s, int rank, gy_model *model)
-{
-    gy_dataset set = set_of(s->kind);
-    gy_train_result result;
-    const gy_train_options options = GY_OPTIONS(
-        gy_train_options, .steps = STEPS, .batch = BATCH, .accumulate = s->accumulate,
-        .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
-        .optimizer = s->kind == MLP ? GY_OPTIMIZER_MOMENTUM : GY_OPTIMIZER_ADAMW, .rate = 0.01,
-        .weight_decay = 0.01, .seed = 3, .checkpoint_folder = s->folder, .resume = s->resumes,
-        .step_limit = s->limit);
-    GY_TRY(gy_train(model, &set, &set, &options, &result));
-    memcpy(s->got[rank].losses, result.losses, (size_t)result.steps * sizeof(double));
-    s->got[rank].test_loss = result.test_loss;
-    gy_train_result_free(&result);
-    return keep_parameters(model, s, rank);
-}
-
-static gy_status run_rank(kit_rank *me)
-{
-    story *s = me->arg;
-    gy_mesh *mesh = NULL;
-    gy_model *model = NULL;
-    GY_TRY(gy_mesh_new(me->comm, s->axes, &mesh));
-    gy_status status = make_model(s->kind, mesh, &model);
-    status = status < 0 ? status : train_model(s, me->rank, model);
-    gy_error error;
-    gy_error_take(&error, status);
-    if (model != NULL) {
-        gy_model_free(model);
-    }
-    gy_mesh_free(mesh);
-    return gy_error_raise(&error);
-}
-
-static int play(story *s)
-{
-    kit_rank members[KIT_RANKS_MAX];
-    int ranks = 0;
-    assert_ok(gy_mesh_places(s->axes, &ranks));
-    memset(s->got, 0, sizeof(s->got));
-    kit_run_ranks(ranks, run_rank, s, members);
-    for (int rank = 0; rank < ranks; rank++) {
-        if (members[rank].error.status != GY_OK) {
-            fail_msg("model %d, %s, zero %d, rank %d: %s", (int)s->kind, s->axes, s->zero, rank,
-                     members[rank].error.text);
-        }
-    }
-    return ranks;
-}
-
-static double apart(const double *a, const double *b, int count)
-{
-    double most = 0;
-    for (int i = 0; i < count; i++) {
-        most = fmax(most, fabs(a[i] - b[i]) / fmax(1, fabs(a[i])));
-    }
-    return most;
-}
-
-static void assert_same(const story *alone, const story *s, int ranks)
-{
-    for (int rank = 0; rank < ranks; rank++) {
-        assert_int_equal(alone->got[0].count, s->got[rank].count);
-        const double losses = apart(alone->got[0].losses, s->got[rank].losses, STEPS);
-        const double values =
-            apart(alone->got[0].values, s->got[rank].values, alone->got[0].count);
-        const double test = fabs(alone->got[0].test_loss - s->got[rank].test_loss);
-        if (!(losses <= 1e-9 && values <= 1e-9 && test <= 1e-9)) {
-            fail_msg("model %d, %s, zero %d, rank %d: losses differ by %g, parameters by %g, "
-                     "the test by %g",
-                     (int)s->kind, s->axes, s->zero, rank, losses, values, test);
-        }
-    }
-}
+#include "training_story.h"
 
 static const struct {
     const char *axes;
@@ -213,7 +35,7 @@ static void check_model(model_kind kind)
     for (int accumulate = 1; accumulate <= 2; accumulate++) {
         alone[accumulate - 1] =
             (story){.kind = kind, .axes = "data=1", .accumulate = accumulate};
-        (void)play(&alone[accumulate - 1]);
+        (void)story_play(&alone[accumulate - 1]);
     }
     for (size_t i = 0; i < GY_COUNT(meshes); i++) {
         const bool is_due = i % MODELS == (size_t)kind || (kind == GPT && i == 6);
@@ -224,11 +46,11 @@ static void check_model(model_kind kind)
                        .axes = meshes[i].axes,
                        .zero = (meshes[i].zero + (int)kind) % 3,
                        .accumulate = meshes[i].accumulate};
-        const int ranks = play(&once);
-        assert_same(&alone[meshes[i].accumulate - 1], &once, ranks);
+        const int ranks = story_play(&once);
+        story_assert_same(&alone[meshes[i].accumulate - 1], &once, ranks);
         if (i < MODELS) {
             again = once;
-            (void)play(&again);
+            (void)story_play(&again);
             assert_memory_equal(once.got, again.got, sizeof(once.got));
         }
     }
@@ -260,14 +82,14 @@ GY_TEST(checkpoints_know_no_stage)
     char folder[] = "/tmp/gyre-stages-XXXXXX";
     assert_non_null(mkdtemp(folder));
     alone = (story){.kind = kind, .axes = "data=1", .accumulate = 1};
-    (void)play(&alone);
+    (void)story_play(&alone);
     first = (story){.kind = kind,
                     .axes = "data=2,pipe=2",
                     .accumulate = 1,
                     .zero = 1,
                     .folder = folder,
                     .limit = 2};
-    (void)play(&first);
+    (void)story_play(&first);
     second = (story){.kind = kind,
                      .axes = "pipe=3",
                      .accumulate = 1,
@@ -275,7 +97,7 @@ GY_TEST(checkpoints_know_no_stage)
                      .resumes = true,
                      .cut = is_slow ? "dense3.weight,dense5.weight"
                                     : "block0.norm2.weight,block1.norm1.weight"};
-    assert_same(&alone, &second, play(&second));
+    story_assert_same(&alone, &second, story_play(&second));
     kit_remove_folder(folder);
 }
 
@@ -283,7 +105,7 @@ GY_TEST(a_cut_by_names_has_as_many_as_stages_but_one)
 {
     gy_model *model = NULL;
     gy_train_options filled;
-    assert_ok(make_model(MLP, NULL, &model));
+    assert_ok(story_model(MLP, NULL, &model));
     assert_ok(gy_train_defaults(
         &GY_OPTIONS(gy_train_options, .batch = BATCH, .cut = "dense2.weight"), &filled));
     assert_status(gy_model_build(model, &filled), GY_ARG);

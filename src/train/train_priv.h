@@ -38,9 +38,10 @@ typedef struct gy_update {
     gy_node rate, correction, plain_rate;
     gy_node share; /* of the update's rows that are in this batch; where batches accumulate or
                       workers push */
-    gy_node *fetches; /* [0] is the loss, the rest are assignments */
+    gy_node *fetches; /* [0] is the loss, but of micro-batches; the rest are assignments */
     int fetch_count;
-    gy_node *gather_fetches; /* of a batch that only accumulates: its loss, assignments */
+    gy_node *gather_fetches; /* of a batch that only accumulates, or a micro-batch: its loss,
+                                assignments */
     int gather_count;
 } gy_update;
 
@@ -220,7 +221,7 @@ GY_MUST_CHECK gy_status gy_train_worker_finish(gy_train_worker *worker);
 /** Nanoseconds of waits so far. */
 int64_t gy_train_worker_waited_ns(const gy_train_worker *worker);
 
-enum { GY_TRAIN_ZERO_MAX = 3 };
+enum { GY_TRAIN_ZERO_MAX = 3, GY_TRAIN_MICROS_MAX = 65536 };
 #define GY_TRAIN_SUM      "sum"      /* a parameter's state: the sum of its gradients */
 #define GY_TRAIN_RESIDUAL "residual" /* what codecs have lost of them */
 #define GY_TRAIN_SERVED   "served"   /* and a number: what servers keep, for checkpoints */
@@ -286,6 +287,29 @@ void gy_batch_free(gy_batch *batch);
  * names a sample whose label is no class of the model. */
 gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *indices,
                         int64_t count, gy_tensor **x, gy_tensor **labels);
+
+/** Rows of the largest micro-batch of a batch; the batch where it is not split. */
+static inline int64_t gy_train_micro_rows(const gy_train_options *options, int64_t batch)
+{
+    const int64_t parts = GY_MAX(options->micro_batches, 1);
+    return (batch + parts - 1) / parts;
+}
+
+/** The micro-batches of a training, made once: their memory, and what they feed. */
+typedef struct gy_train_micros gy_train_micros;
+/** Of batches of up to `rows`; the model is built with options that split them. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_train_micros_new(gy_model *model, int count, int64_t rows,
+                                            gy_train_micros **micros);
+/** NULL is fine. */
+void gy_train_micros_free(gy_train_micros *micros);
+/** This rank's rows of a batch of samples indices[0 .. rows), which is one of those of an
+ * update of `update_rows`. As gy_batch_fill. */
+GY_MUST_CHECK gy_status gy_train_micros_fill(gy_train_micros *micros, gy_dataset *dataset,
+                                             const int64_t *indices, int64_t rows,
+                                             int64_t update_rows);
+/** Add up what the filled batch has; `loss` gets its share of the update's. As
+ * gy_session_run_micros. */
+GY_MUST_CHECK gy_status gy_train_micros_run(gy_train_micros *micros, double *loss);
 
 /** The ranks that share out the rows of a batch. */
 static inline int gy_model_row_ranks(const gy_model *model)

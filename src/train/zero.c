@@ -207,11 +207,34 @@ gy_status gy_train_cut(gy_model *model, const gy_train_options *options)
     return status;
 }
 
+/* Micro-batches and their update have programs of their own, yet one placement: it is that of
+ * both as one, but for the zeros that the update puts in place of the sums. */
+static gy_status decide_with_micros(gy_model *model, const gy_train_options *options)
+{
+    const gy_update *u = &model->update;
+    const int zeros = u->gather_count - 1 - (int)model->statistic_count;
+    const int count = u->gather_count + u->fetch_count - zeros;
+    GY_ASSERT(zeros > 0 && zeros < u->fetch_count);
+    gy_node *fetches = gy_alloc("train.fetches", (size_t)count * sizeof(*fetches));
+    if (fetches == NULL) {
+        return gy_train_tell(model->comm, GY_NOMEM);
+    }
+    memcpy(fetches, u->gather_fetches, (size_t)u->gather_count * sizeof(*fetches));
+    memcpy(fetches + u->gather_count, u->fetches + zeros,
+           (size_t)(u->fetch_count - zeros) * sizeof(*fetches));
+    const gy_status status = gy_session_decide(
+        model->session, gy_train_micro_rows(options, options->batch), fetches, count);
+    gy_free(fetches);
+    return status;
+}
+
 gy_status gy_train_decide_slots(gy_model *model, const gy_train_options *options)
 {
     GY_ASSERT(model->session != NULL && model->update.fetch_count > 0);
-    GY_TRY(gy_session_decide(model->session, options->batch, model->update.fetches,
-                             model->update.fetch_count));
+    const gy_update *u = &model->update;
+    GY_TRY(options->micro_batches > 0
+               ? decide_with_micros(model, options)
+               : gy_session_decide(model->session, options->batch, u->fetches, u->fetch_count));
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
         model->is_sharded =
@@ -261,13 +284,15 @@ static gy_status predict_on(const gy_model *model, const gy_train_options *optio
     const int64_t batch =
         counts->train > 0 ? GY_MIN(options->batch, counts->train) : options->batch;
     const int64_t rest = counts->train % batch;
+    const int64_t micro = gy_train_micro_rows(options, batch); /* the largest: others fit in */
     const int64_t tested = gy_train_test_batch(model, options);
     gy_planned_run runs[RUNS_MAX];
     int count = 0;
-    add_run(runs, &count, options->accumulate > 1 ? batch : 0, values + u->fetch_count,
-            u->gather_count);
-    add_run(runs, &count, batch, values, u->fetch_count);
-    add_run(runs, &count, rest, values, u->fetch_count);
+    const bool has_micros = options->micro_batches > 0;
+    add_run(runs, &count, has_micros || options->accumulate > 1 ? micro : 0,
+            values + u->fetch_count, u->gather_count);
+    add_run(runs, &count, has_micros ? 1 : batch, values, u->fetch_count);
+    add_run(runs, &count, has_micros ? 0 : rest, values, u->fetch_count);
     if (counts->test > 0) {
         add_run(runs, &count, counts->test < tested ? 0 : tested, values + all, 2);
         add_run(runs, &count, counts->test % tested, values + all, 2);
@@ -552,4 +577,67 @@ void gy_train_explain_memory(const gy_footprint *f, gy_text *text)
         gy_text_add(text, "     %s: %s\n", rows[i].name,
                     gy_text_bytes(size, rows[i].size_bytes));
     }
+}
+
+/* ---- explaining ---- */
+
+/* Under a title, unless nothing ran so. */
+static gy_status explain_runs(gy_model *model, const gy_node *fetches, int fetch_count,
+                              int lines_max, const char *title, gy_text *all)
+{
+    char *text = NULL;
+    GY_TRY(gy_session_explain_runs(model->session, fetches, fetch_count, lines_max, &text));
+    gy_text_add(all, "%s", title);
+    gy_text_add_bytes(all, text, strlen(text));
+    gy_string_free(text);
+    return all->status;
+}
+
+gy_status gy_train_explain_runs(gy_model *model, int lines_max, char **text)
+{
+    const gy_update *u = &model->update;
+    gy_text all = {.data = NULL};
+    gy_status status = explain_runs(model, u->fetches, u->fetch_count, lines_max, "", &all);
+    if (status >= 0 && u->gather_count > 0) { /* updates of one batch have no other */
+        status = explain_runs(model, u->gather_fetches, u->gather_count, lines_max,
+                              "== of a batch before an update\n", &all);
+        status = status == GY_NOTFOUND ? GY_OK : status;
+    }
+    if (status < 0) {
+        gy_text_free(&all);
+        return status;
+    }
+    *text = all.data;
+    return GY_OK;
+}
+
+gy_status gy_train_explain(gy_model *model, const gy_train_options *options, char **text)
+{
+    gy_train_options filled;
+    GY_TRY(gy_train_defaults(options, &filled));
+    GY_TRY(gy_model_build(model, &filled));
+    gy_footprint footprint;
+    gy_text all = {.data = NULL};
+    char *stages = NULL;
+    GY_TRY(gy_train_predict(model, &filled, &(gy_train_counts){.train = 0}, &footprint));
+    const gy_update *u = &model->update;
+    const bool has_micros = filled.micro_batches > 0;
+    if (has_micros) {
+        GY_TRY(gy_session_explain(model->session, gy_train_micro_rows(&filled, filled.batch),
+                                  u->gather_fetches, u->gather_count, &stages));
+        gy_text_add(&all, "%s== the update, of all micro-batches\n", stages);
+        gy_string_free(stages);
+    }
+    GY_TRY(gy_session_explain(model->session, has_micros ? 1 : filled.batch, u->fetches,
+                              u->fetch_count, &stages));
+    gy_text_add_bytes(&all, stages, strlen(stages));
+    gy_string_free(stages);
+    gy_train_explain_whole(model, &filled, &all);
+    gy_train_explain_memory(&footprint, &all);
+    if (all.status < 0) {
+        gy_text_free(&all);
+        return GY_NOMEM;
+    }
+    *text = all.data;
+    return GY_OK;
 }

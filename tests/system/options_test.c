@@ -150,6 +150,9 @@ static const struct {
      "grep -q '^  allreduce .* P(sum) -> R ' said && "
      "t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
+    {"train", "micro-batches",
+     "t $P --micro-batches 3 && grep -q 'trained 6 steps' said && ! is_plain && "
+     "! t $P --micro-batches 0 && grep -q 'micro-batches.*1' said"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "
      "cp out/mlp/model.safetensors $o; done; is_plain; cmp -s adam plain && "

@@ -21,7 +21,7 @@ static struct {
     gy_option_list data;
     long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
         checkpoint_every, steps_max;
-    long long zero, memory;
+    long long zero, memory, micro_batches;
     long long warmup, layers, width, heads, context;
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
@@ -75,6 +75,8 @@ static const gy_option options[] = {
      1 << 20, NULL},
     {&gy_option_accumulate, GY_OPTION_INTEGER, "default: 1", PLACE(accumulate), 1, 1 << 16,
      NULL},
+    {&gy_option_micro_batches, GY_OPTION_INTEGER, "default: the batch is not split",
+     PLACE(micro_batches), 1, 1 << 16, NULL},
     {&gy_option_zero, GY_OPTION_INTEGER,
      "1 the optimizer's state, 2 sums of gradients as well, 3 parameters as well; default: 0",
      PLACE(zero), 0, 3, NULL},
@@ -193,6 +195,7 @@ static gy_train_options train_options(train_job *job)
         .steps = settings.steps,
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
+        .micro_batches = (int)settings.micro_batches,
         .zero = (int)settings.zero,
         .memory_bytes = (uint64_t)settings.memory,
         .pins = pins.list,
@@ -645,7 +648,8 @@ static int check_update(gy_cli_update *update)
     } excluded[] = {{"mesh", settings.mesh != NULL},
                     {"zero", settings.zero > 0},
                     {"pin", settings.pins.items[0] != NULL},
-                    {"accumulate", settings.accumulate > 1}};
+                    {"accumulate", settings.accumulate > 1},
+                    {"micro-batches", settings.micro_batches > 0}};
     if (read != GY_EXIT_OK || !update->is_ps) {
         return read;
     }

@@ -82,6 +82,14 @@ static void bind_pins(gy_pass *pass, int32_t index, gy_value value)
     }
 }
 
+/* Of a value whose first size is the batch, or a multiple of it; 0: of another. */
+static int64_t row_elements(const gy_type *type)
+{
+    const int64_t count = type->rank > 0 && type->sizes[0] < 0 ? gy_type_count(type) : 0;
+    GY_ASSERT(count <= 0 && count > INT64_MIN);
+    return -count;
+}
+
 static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
 {
     GY_ASSERT(batch > 0 && index >= 0 && index < pass->in->node_count);
@@ -89,6 +97,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     gy_attributes attributes = node->attributes;
     if (node->op->bind != NULL) {
         node->op->bind(&attributes, batch);
+    }
+    if (node->op == &gy_ops_row_dropout) {
+        attributes.dropout.row = row_elements(&node->types[0]);
     }
     if (node->op == &gy_ops_row_input) {
         attributes.shape.is_batched = node->types[0].rank > 0 && node->types[0].sizes[0] < 0;

@@ -1,0 +1,145 @@
+/*
+ * Micro-batches: each batch in parts that are computed one after the other, whose gradients the
+ * graph adds up, each weighed by its share of the update's rows. Part k of m has rows
+ * [k b / m, (k + 1) b / m) of a batch of b, also none; of each part every rank along data has
+ * its rows, also none.
+ */
+#include "graph/graph.h"
+#include "tensor/tensor.h"
+#include "train/train_priv.h"
+
+struct gy_train_micros {
+    gy_model *model;
+    int count;
+    gy_micro_batch *micros; /* (count) */
+    gy_batch *batches;      /* (count) memory for this rank's rows */
+    gy_feed *feeds;         /* (count, 3): x, labels, share */
+    gy_tensor **shares;     /* (count) scalars */
+    gy_tensor **results;    /* (count, gather_count) */
+};
+
+static gy_status make_room(gy_train_micros *micros, int64_t rows)
+{
+    const gy_model *model = micros->model;
+    /* A smaller batch may give this rank one row more than rounding gave it here. */
+    const int64_t most = (rows + micros->count - 1) / micros->count;
+    const int64_t own = most / gy_model_row_ranks(model) + 2;
+    for (int k = 0; k < micros->count; k++) {
+        GY_TRY(gy_batch_new(model, own, &micros->batches[k]));
+        GY_TRY(gy_tensor_zeros(NULL, model->dtype, NULL, 0, &micros->shares[k]));
+    }
+    return GY_OK;
+}
+
+gy_status gy_train_micros_new(gy_model *model, int count, int64_t rows,
+                              gy_train_micros **micros)
+{
+    static const char what[] = "train.micros";
+    GY_ASSERT(count >= 1 && rows >= 1 && model->update.gather_count > 0);
+    gy_train_micros *made = gy_alloc_zero(what, 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    const size_t n = (size_t)count;
+    made->model = model;
+    made->count = count;
+    made->micros = gy_alloc_zero(what, n, sizeof(*made->micros));
+    made->batches = gy_alloc_zero(what, n, sizeof(*made->batches));
+    made->feeds = gy_alloc_zero(what, 3 * n, sizeof(*made->feeds));
+    made->shares = gy_alloc_zero(what, n, sizeof(gy_tensor *));
+    made->results =
+        gy_alloc_zero(what, n * (size_t)model->update.gather_count, sizeof(gy_tensor *));
+    const bool is_there = made->micros != NULL && made->batches != NULL &&
+                          made->feeds != NULL && made->shares != NULL && made->results != NULL;
+    const gy_status status = is_there ? make_room(made, rows) : GY_NOMEM;
+    if (status < 0) {
+        made->count = is_there ? count : 0;
+        gy_train_micros_free(made);
+        return status;
+    }
+    *micros = made;
+    return GY_OK;
+}
+
+void gy_train_micros_free(gy_train_micros *micros)
+{
+    if (micros == NULL) {
+        return;
+    }
+    for (int k = 0; k < micros->count; k++) {
+        gy_batch_free(&micros->batches[k]);
+        gy_tensor_drop(micros->shares[k]);
+    }
+    gy_free(micros->micros);
+    gy_free(micros->batches);
+    gy_free(micros->feeds);
+    gy_free(micros->shares);
+    gy_free(micros->results);
+    gy_free(micros);
+}
+
+/* x and labels of the last batch. */
+static void drop_feeds(gy_train_micros *micros)
+{
+    for (int k = 0; k < micros->count; k++) {
+        for (int i = 0; i < 2; i++) {
+            gy_tensor_drop(micros->feeds[3 * k + i].tensor);
+            micros->feeds[3 * k + i].tensor = NULL;
+        }
+    }
+}
+
+gy_status gy_train_micros_fill(gy_train_micros *micros, gy_dataset *dataset,
+                               const int64_t *indices, int64_t rows, int64_t update_rows)
+{
+    GY_ASSERT(rows >= 1 && update_rows >= rows);
+    const gy_model *model = micros->model;
+    gy_status status = GY_OK;
+    for (int k = 0; k < micros->count && status >= 0; k++) {
+        gy_feed *feeds = micros->feeds + 3 * (size_t)k;
+        gy_micro_batch *micro = &micros->micros[k];
+        int64_t first = 0, last = 0;
+        micro->first = gy_part_begin(rows, k, micros->count);
+        micro->rows = gy_part_begin(rows, k + 1, micros->count) - micro->first;
+        micro->feeds = feeds;
+        micro->feed_count = 3;
+        gy_model_part(model, micro->rows, &first, &last);
+        feeds[0].node = model->x;
+        feeds[1].node = model->labels;
+        feeds[2] = (gy_feed){model->update.share, micros->shares[k]};
+        gy_tensor_set(micros->shares[k], 0, (double)micro->rows / (double)update_rows);
+        status = gy_batch_fill(&micros->batches[k], dataset, indices + micro->first + first,
+                               last - first, &feeds[0].tensor, &feeds[1].tensor);
+        if (status < 0) {
+            feeds[0].tensor = feeds[1].tensor = NULL;
+        }
+    }
+    if (status < 0) {
+        drop_feeds(micros);
+    }
+    return status;
+}
+
+gy_status gy_train_micros_run(gy_train_micros *micros, double *loss)
+{
+    const gy_update *u = &micros->model->update;
+    const gy_micro_run run =
+        GY_OPTIONS(gy_micro_run, .micros = micros->micros, .count = micros->count,
+                   .fetches = u->gather_fetches, .fetch_count = u->gather_count);
+    const gy_status status =
+        gy_session_run_micros(micros->model->session, &run, micros->results);
+    drop_feeds(micros);
+    GY_TRY(status);
+    *loss = 0;
+    for (int k = 0; k < micros->count; k++) {
+        gy_tensor **results = micros->results + (size_t)k * (size_t)u->gather_count;
+        if (micros->micros[k].rows > 0) {
+            *loss += gy_tensor_get(results[0], 0) * gy_tensor_get(micros->shares[k], 0);
+        }
+        for (int i = 0; i < u->gather_count; i++) {
+            gy_tensor_drop(results[i]);
+            results[i] = NULL;
+        }
+    }
+    return GY_OK;
+}
