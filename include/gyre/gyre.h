@@ -30,6 +30,7 @@
 #include <gyre/ps.h>
 #include <gyre/query.h>
 #include <gyre/report.h>
+#include <gyre/rows.h>
 #include <gyre/script.h>
 #include <gyre/sort.h>
 #include <gyre/store.h>

@@ -1,4 +1,5 @@
 /* Queries: <gyre/query.h>. */
+#include "query/ask/ask.h"
 #include "query/dag/dag.h"
 #include "query/run/run.h"
 
@@ -33,8 +34,10 @@ struct gy_query {
     gy_sql_report report;
     gy_sql_source source;
     gy_sql_script script;
-    uint32_t at; /* the next statement */
+    gy_sql_statement asked; /* of a tree: the only one */
+    uint32_t at;            /* the next statement */
     gy_engine *engine;
+    bool has_engine_of_others;
     gy_query_tables tables;
     made_view *views;
     gy_query_plan plan; /* of the last answer */
@@ -67,10 +70,8 @@ static gy_status take_bytes(void *arg, const void *data, size_t size_bytes)
     return text->status;
 }
 
-static gy_status take_texts(gy_query *query, const gy_query_options *options)
+static gy_status take_statements(gy_query *query, const gy_query_options *options)
 {
-    const char *scratch =
-        options->scratch != NULL ? options->scratch : gy_setting_get("TMPDIR");
     if (options->path != NULL) {
         GY_TRY(gy_store_read(options->path, false, take_bytes, &query->text));
     } else {
@@ -78,12 +79,32 @@ static gy_status take_texts(gy_query *query, const gy_query_options *options)
         GY_TRY(query->text.status);
     }
     GY_TRY(copy(options->path != NULL ? options->path : "query", &query->name));
-    GY_TRY(copy(options->tables, &query->tables_folder));
-    GY_TRY(copy(scratch != NULL ? scratch : "/tmp", &query->scratch));
     query->source = (gy_sql_source){.path = query->name,
                                     .text = gy_text_get(&query->text),
                                     .size = query->text.size_bytes,
                                     .report = &query->report};
+    return GY_OK;
+}
+
+static gy_status take_tree(gy_query *query, const gy_query_tree *tree)
+{
+    GY_TRY(copy(tree->source->path, &query->name));
+    query->source = *tree->source;
+    query->source.path = query->name;
+    query->source.report = &query->report;
+    query->asked = (gy_sql_statement){.what = GY_SQL_ASK, .select = tree->select};
+    query->script = (gy_sql_script){.statements = &query->asked, .count = 1};
+    return GY_OK;
+}
+
+static gy_status take_texts(gy_query *query, const gy_query_options *options,
+                            const gy_query_tree *tree)
+{
+    const char *scratch =
+        options->scratch != NULL ? options->scratch : gy_setting_get("TMPDIR");
+    GY_TRY(tree != NULL ? take_tree(query, tree) : take_statements(query, options));
+    GY_TRY(copy(options->tables, &query->tables_folder));
+    GY_TRY(copy(scratch != NULL ? scratch : "/tmp", &query->scratch));
     query->tables.folder = query->tables_folder;
     return GY_OK;
 }
@@ -107,32 +128,63 @@ static bool is_builtin(const char *name)
     return gy_expr_is_builtin(name) || strcmp(name, "read_csv") == 0;
 }
 
-gy_status gy_query_new(const gy_query_options *given, gy_query **out)
+gy_status gy_query_check(gy_query_options *options)
 {
-    gy_query_options options;
-    GY_TRY(gy_options_take(gy_query_options, &options, given));
-    *out = NULL;
-    if ((options.text == NULL) == (options.path == NULL) || options.workers < 0) {
-        return gy_fail(GY_ARG, "a query of %d workers with %s", options.workers,
-                       options.text == NULL ? "no text" : "a text");
+    if (options->workers < 0) {
+        return gy_fail(GY_ARG, "%d workers: expected 0 or more", options->workers);
     }
-    GY_TRY(check_job(&options));
-    GY_TRY(gy_query_functions_check(&options.functions, is_builtin));
+    GY_TRY(check_job(options));
+    return gy_query_functions_check(&options->functions, is_builtin);
+}
+
+static gy_status take_engine(gy_query *query, gy_engine *engine)
+{
+    const gy_engine_options workers =
+        GY_OPTIONS(gy_engine_options, .workers = query->options.workers);
+    query->engine = engine;
+    query->has_engine_of_others = engine != NULL;
+    return engine != NULL ? GY_OK : gy_engine_new(&workers, &query->engine);
+}
+
+/* Everything but reading the statements. */
+static gy_status make(const gy_query_options *options, const gy_query_tree *tree,
+                      gy_query **out)
+{
     gy_query *query = gy_alloc_zero("query", 1, sizeof(*query));
     if (query == NULL) {
         return GY_NOMEM;
     }
-    query->options = options;
-    query->how = options.job != NULL ? *options.job : (gy_flow_options){.output = NULL};
-    gy_status status = take_texts(query, &options);
-    const gy_engine_options workers = GY_OPTIONS(gy_engine_options, .workers = options.workers);
-    status = status == GY_OK ? gy_engine_new(&workers, &query->engine) : status;
+    query->options = *options;
+    query->how = options->job != NULL ? *options->job : (gy_flow_options){.output = NULL};
+    gy_status status = take_texts(query, options, tree);
+    status = status == GY_OK ? take_engine(query, tree != NULL ? tree->engine : NULL) : status;
     if (status != GY_OK) {
         gy_query_free(query);
         return status;
     }
     *out = query;
-    return gy_sql_read(&query->source, &query->script);
+    return GY_OK;
+}
+
+gy_status gy_query_new(const gy_query_options *given, gy_query **out)
+{
+    gy_query_options options;
+    GY_TRY(gy_options_take(gy_query_options, &options, given));
+    *out = NULL;
+    if ((options.text == NULL) == (options.path == NULL)) {
+        return gy_fail(GY_ARG, "a query with %s",
+                       options.text == NULL ? "no text" : "both a text and a path");
+    }
+    GY_TRY(gy_query_check(&options));
+    GY_TRY(make(&options, NULL, out));
+    return gy_sql_read(&(*out)->source, &(*out)->script);
+}
+
+gy_status gy_query_of_tree(const gy_query_options *options, const gy_query_tree *tree,
+                           gy_query **out)
+{
+    *out = NULL;
+    return make(options, tree, out);
 }
 
 static void drop_plan(gy_query *query)
@@ -159,7 +211,9 @@ void gy_query_free(gy_query *query)
     }
     gy_query_tables_fini(&query->tables);
     gy_sql_script_fini(&query->script);
-    gy_engine_free(query->engine);
+    if (!query->has_engine_of_others) {
+        gy_engine_free(query->engine);
+    }
     gy_text_free(&query->text);
     gy_free(query->name);
     gy_free(query->tables_folder);

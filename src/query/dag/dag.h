@@ -177,7 +177,7 @@ typedef struct gy_query_job_options {
 /** A plan as a job. */
 typedef struct gy_query_job gy_query_job;
 
-/** Cut the plan and look at its files. GY_UNSUPPORTED: it is too deep; else as
+/** Cut the plan and look at its files. GY_UNSUPPORTED: it is too deep, or reads frames; else as
  * gy_query_pieces_make */
 GY_MUST_CHECK gy_status gy_query_job_new(const gy_query_plan *plan,
                                          const gy_query_job_options *options,

@@ -153,9 +153,19 @@ static gy_status make_dag(gy_query_job *job)
     return status;
 }
 
+/* Whether it reads frames of this process. */
+static bool has_frames(const gy_query_node *node)
+{
+    return node != NULL && ((node->kind == GY_QUERY_SCAN && node->table->files == NULL) ||
+                            has_frames(node->left) || has_frames(node->right));
+}
+
 gy_status gy_query_job_new(const gy_query_plan *plan, const gy_query_job_options *options,
                            gy_query_job **job)
 {
+    if (has_frames(plan->root)) {
+        return gy_fail(GY_UNSUPPORTED, "rows in memory are those of this process alone");
+    }
     gy_query_job *made = gy_alloc_zero("query.job", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;

@@ -11,8 +11,9 @@ static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
                       gy_query_answer *answer)
 {
     const gy_query_planner *planner = in->planner;
-    const gy_query_table *table = NULL;
-    const gy_status status = planner->catalog->find(planner->catalog->arg, from, &table);
+    const gy_query_table *table = from->given;
+    const gy_status status =
+        table != NULL ? GY_OK : planner->catalog->find(planner->catalog->arg, from, &table);
     if (status != GY_OK) {
         char why[1024];
         gy_print(why, sizeof(why), "%s", gy_error_text());
@@ -92,8 +93,9 @@ static gy_status view(const gy_query_resolver *in, const gy_sql_from *from,
 static gy_status table(const gy_query_resolver *in, const gy_sql_from *from,
                        gy_query_answer *answer)
 {
-    const gy_query_views *found =
-        from->kind == GY_SQL_TABLE ? find_view(in->views, &from->name) : NULL;
+    const gy_query_views *found = from->kind == GY_SQL_TABLE && from->given == NULL
+                                      ? find_view(in->views, &from->name)
+                                      : NULL;
     if (from->kind == GY_SQL_DERIVED) {
         return gy_query_select(in->planner, from->select,
                                in->scope != NULL ? in->scope->outer : NULL, in->views, answer);

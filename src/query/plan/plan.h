@@ -25,7 +25,9 @@ typedef struct gy_query_table {
     gy_schema *schema; /* of all its columns */
     double rows;       /* guessed */
     double bytes;
-    void *files; /* of whoever runs the plan */
+    void *files;             /* of whoever runs the plan; NULL: its rows are the frames */
+    gy_frame *const *frames; /* (frame_count) of its schema */
+    size_t frame_count;
 } gy_query_table;
 
 /** Finds tables. */

@@ -143,6 +143,9 @@ int gy_query_index(const gy_query_node *node, uint32_t column);
 
 /* ---- special.c: operators that are here alone; each takes its input ---- */
 
+/** A table's frames. */
+GY_MUST_CHECK gy_status gy_query_frames_stream(gy_query_run *run, const gy_query_node *node,
+                                               gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_values_stream(gy_query_run *run, const gy_query_node *node,
                                                gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_steps_stream(gy_query_run *run, const gy_query_step *steps,

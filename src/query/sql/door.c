@@ -18,6 +18,22 @@ static const size_t stack_bytes = (size_t)1 << 30;
 
 /* ---- Errors ---- */
 
+/* The text that has a place; of places before its first byte that one. */
+static gy_sql_part part_of(const gy_sql_source *source, size_t place)
+{
+    const gy_sql_part *at = source->parts;
+    if (at == NULL) {
+        return (gy_sql_part){.name = source->path,
+                             .text = source->text + source->skip,
+                             .size = source->size - source->skip,
+                             .base = place < source->base ? 0 : source->base};
+    }
+    while (at->base > place && at->older != NULL) {
+        at = at->older;
+    }
+    return *at;
+}
+
 gy_status gy_sql_refuse(const gy_sql_source *source, size_t place, gy_status status,
                         const char *format, ...)
 {
@@ -26,19 +42,24 @@ gy_status gy_sql_refuse(const gy_sql_source *source, size_t place, gy_status sta
     va_start(args, format);
     gy_print_list(message, sizeof(message), format, args);
     va_end(args);
-    int line = 0, column = 0;
-    const char *written = source->text + source->skip;
-    const size_t size = source->size - source->skip;
-    gy_text_place(written, size, place, &line, &column);
+    const gy_sql_part part = part_of(source, place);
+    char where[64] = "";
+    if (part.size > 0 || source->parts == NULL) {
+        int line = 0, column = 0;
+        gy_text_place(part.text, part.size, place - part.base, &line, &column);
+        gy_print(where, sizeof(where), ":%d:%d", line, column);
+    }
     gy_sql_report *report = source->report;
     if (report->status == GY_OK) {
         gy_text text = {.data = NULL};
-        gy_text_add(&text, "%s:%d:%d: %s\n", source->path, line, column, message);
-        gy_text_add_excerpt(&text, written, size, place);
+        gy_text_add(&text, "%s%s: %s\n", part.name, where, message);
+        if (where[0] != '\0') {
+            gy_text_add_excerpt(&text, part.text, part.size, place - part.base);
+        }
         report->status = status;
         gy_text_move(&text, report->text, sizeof(report->text));
     }
-    return gy_fail(status, "%s:%d:%d: %s", source->path, line, column, message);
+    return gy_fail(status, "%s%s: %s", part.name, where, message);
 }
 
 gy_status gy_sql_unsupported(const gy_sql_reader *in, int64_t place, const char *what)
@@ -50,7 +71,7 @@ gy_status gy_sql_unsupported(const gy_sql_reader *in, int64_t place, const char 
 uint32_t gy_sql_place(const gy_sql_reader *in, int64_t place)
 {
     const int64_t skip = (int64_t)in->source->skip;
-    return place > skip ? (uint32_t)(place - skip) : 0;
+    return in->source->base + (place > skip ? (uint32_t)(place - skip) : 0);
 }
 
 void *gy_sql_new(const gy_sql_reader *in, size_t count, size_t size_bytes)
@@ -222,7 +243,7 @@ static gy_status judge_text(const gy_sql_source *source)
     }
     size_t wrong = 0;
     if (!gy_frame_is_utf8(source->text, source->size, &wrong)) {
-        return gy_sql_refuse(source, wrong - source->skip, GY_FORMAT,
+        return gy_sql_refuse(source, source->base + wrong - source->skip, GY_FORMAT,
                              source->text[wrong] == '\0' ? "a byte 0 in the text"
                                                          : "bytes that are no UTF-8");
     }
@@ -258,25 +279,31 @@ gy_status gy_sql_read(const gy_sql_source *source, gy_sql_script *script)
     return status;
 }
 
+gy_status gy_sql_read_behind(const gy_sql_source *source, const char *before,
+                             gy_sql_script *script)
+{
+    const size_t size = strlen(before);
+    char *text = gy_alloc("query.text", source->size + size + 1);
+    if (text == NULL) {
+        *script = (gy_sql_script){.count = 0};
+        return GY_NOMEM;
+    }
+    memcpy(text, before, size);
+    memcpy(text + size, source->text, source->size);
+    text[size + source->size] = '\0';
+    gy_sql_source whole = *source;
+    whole.text = text;
+    whole.size = source->size + size;
+    whole.skip = size;
+    const gy_status status = gy_sql_read(&whole, script);
+    gy_free(text);
+    return status;
+}
+
 gy_status gy_sql_read_expression(const gy_sql_source *source, gy_sql_script *script,
                                  gy_sql_node **expression)
 {
-    static const char before[] = "select ";
-    enum { BEFORE = sizeof(before) - 1 };
-    char *text = gy_alloc("query.text", source->size + BEFORE + 1);
-    if (text == NULL) {
-        return GY_NOMEM;
-    }
-    memcpy(text, before, BEFORE);
-    memcpy(text + BEFORE, source->text, source->size);
-    text[BEFORE + source->size] = '\0';
-    gy_sql_source whole = *source;
-    whole.text = text;
-    whole.size = source->size + BEFORE;
-    whole.skip = BEFORE;
-    const gy_status status = gy_sql_read(&whole, script);
-    gy_free(text);
-    GY_TRY(status);
+    GY_TRY(gy_sql_read_behind(source, "select ", script));
     const gy_sql_select *select = script->count == 1 ? script->statements[0].select : NULL;
     const bool is_one = select != NULL && select->target_count == 1 && select->from == NULL &&
                         select->where == NULL && select->group_count == 0 &&
@@ -284,7 +311,7 @@ gy_status gy_sql_read_expression(const gy_sql_source *source, gy_sql_script *scr
                         select->limit == NULL && select->offset == NULL &&
                         select->targets[0].name.text == NULL && !select->is_distinct;
     if (!is_one) {
-        return gy_sql_refuse(source, 0, GY_FORMAT, "expected one expression");
+        return gy_sql_refuse(source, source->base, GY_FORMAT, "expected one expression");
     }
     *expression = select->targets[0].value;
     return GY_OK;

@@ -31,13 +31,26 @@ typedef struct gy_sql_report {
     char text[GY_SQL_REPORT_BYTES];
 } gy_sql_report;
 
+/** One of several texts that a tree was put together of: it has the places [base, base + size].
+ */
+typedef struct gy_sql_part gy_sql_part;
+struct gy_sql_part {
+    const char *name; /* what errors begin with */
+    const char *text; /* (size) UTF-8 */
+    size_t size;      /* 0: errors have no line and column */
+    uint32_t base;
+    const gy_sql_part *older; /* the one with smaller places; NULL: none */
+};
+
 /** A text with its statements. Borrowed: it outlives what is read of it. */
 typedef struct gy_sql_source {
     const char *path; /* "query", or a file's: what errors begin with */
     const char *text; /* UTF-8 */
     size_t size;
-    size_t skip; /* bytes at its beginning that its author did not write; places do not count
-                    them */
+    size_t skip;   /* bytes at its beginning that its author did not write; places do not count
+                      them */
+    uint32_t base; /* the place of the first byte behind them */
+    const gy_sql_part *parts; /* the newest one, in place of the text; NULL: there is a text */
     gy_sql_report *report;
 } gy_sql_source;
 
@@ -121,6 +134,7 @@ struct gy_sql_from {
     gy_sql_from_kind kind;
     uint32_t place;
     gy_sql_name name;  /* of TABLE; a path where it was quoted so */
+    const void *given; /* of TABLE: what the catalog would find; NULL: it is to be found */
     gy_sql_name alias; /* text NULL: none */
     gy_sql_name *columns;
     uint32_t column_count;
@@ -218,6 +232,11 @@ typedef struct gy_sql_script {
  */
 GY_MUST_CHECK gy_status gy_sql_read(const gy_sql_source *source, gy_sql_script *script);
 void gy_sql_script_fini(gy_sql_script *script);
+
+/** The text behind words that its author did not write ("select "): what gy_sql_read does, of
+ * both. */
+GY_MUST_CHECK gy_status gy_sql_read_behind(const gy_sql_source *source, const char *before,
+                                           gy_sql_script *script);
 
 /** The text "status = 200" as an expression: what gy_sql_read does, of one expression. */
 GY_MUST_CHECK gy_status gy_sql_read_expression(const gy_sql_source *source,
