@@ -64,6 +64,16 @@ static const char *const lines[] = {
     "vertices, 1 ran, 5 remem' said && ask \"$files\" && grep -q '^stage 0: 6 vertices, 0 ran' "
     "said && ask \"$end\" && grep -q '^stage 0: 27 vertices, 27 ran, 0 remem' said && echo 5 "
     ">>big.csv && ask \"$end\" && grep -q '^stage 0: 27 vertices, 1 ran, 26 remem' said",
+    /* a sort by ranges: even ones, and the same data are divided alike; a smaller budget */
+    "seq 40000 | awk '{ print $1 * 7919 % 40009 \",\" $1 % 3 }' | sed '1i n,m' >r.csv; ask() { "
+    "gyre query --tables . --memo kr -p 4 --split 32768 --stats --format csv $1 'select n, m "
+    "from r order by m desc, n' >got 2>said && gyre query --tables . -w 1 --format csv 'select "
+    "n, m from r order by m desc, n' | cmp - got; }; ask '' && grep -q 'stage 4: .* 4 parts by "
+    "ranges of m desc, n, the largest of 1[01][0-9][0-9][0-9] of 40000 rows' said && ask '' && "
+    "grep -q '^stage 4: 10 vertices, 0 ran' said && ask '--memory 32MiB' && sed -i "
+    "'2s/.*/7918,1/' r.csv && ask '' && grep -q '^stage 0: 10 vertices, 1 ran, 9 remem' said",
+    "gyre query --tables . -p 4 --split 32768 --explain 'select n from r order by m' | grep -q "
+    "'3 bounds of ranges of m$'",
     /* each new answer once, and none of what is wrong meanwhile */
     "printf 'a\\n1\\n' >w.csv; until_it_has() { until grep -qs \"$1\" $2; do kill -0 $! || "
     "exit "
@@ -88,14 +98,12 @@ GY_TEST(jobs_of_queries_say_what_one_process_says)
 /* ---- Deaths ---- */
 
 /* A job with a process killed at a random point; whether it was. */
-static bool kill_one(const char *binary, gy_random *chance)
+static bool kill_one(const char *binary, const char *query, gy_random *chance)
 {
     char tables[256], got[256], log[256];
     snprintf(tables, sizeof(tables), "%s", folder);
     snprintf(got, sizeof(got), "%s/got.csv", folder);
     snprintf(log, sizeof(log), "%s/log", folder);
-    char text[] = "select l.n, count(*), sum(r.n) from k l full join k r on l.n = r.m group by "
-                  "l.n order by 1 desc limit 500";
     char *arguments[] = {(char *)(uintptr_t)binary,
                          "query",
                          "--tables",
@@ -106,7 +114,7 @@ static bool kill_one(const char *binary, gy_random *chance)
                          "64KiB",
                          "-o",
                          got,
-                         text,
+                         (char *)(uintptr_t)query,
                          NULL};
     const pid_t manager = kit_start(arguments, log);
     const double last = kit_now() + KIT_WAIT_SECONDS;
@@ -128,25 +136,33 @@ static bool kill_one(const char *binary, gy_random *chance)
     return was_killed;
 }
 
+static const char *const killed[] = {
+    "select l.n, count(*), sum(r.n) from k l full join k r on l.n = r.m group by l.n order by "
+    "1 desc limit 500",
+    "select m, n from k order by m desc, n % 10",
+};
+
 GY_TEST(a_process_that_is_killed_changes_no_byte)
 {
     enum { TRIES_MAX = 60 };
     gy_random chance = {.key = gy_test_seed()};
     const char *binary = getenv("GYRE_BIN");
-    int killed = 0;
     assert_int_equal(
-        shell("seq 60000 | awk '{ print $1 % 5000 \",\" $1 % 977 }' | sed '1i "
-              "n,m' >k.csv; gyre query --tables . --format csv 'select l.n, "
-              "count(*), sum(r.n) from k l full join k r on l.n = r.m group by l.n "
-              "order by 1 desc limit 500' >want.csv"),
-        0);
-    for (int i = 0; i < TRIES_MAX && killed < gy_test_cases(2); i++) {
-        killed += kill_one(binary != NULL ? binary : "build/dev/gyre", &chance);
-        if (shell("cmp want.csv got.csv") != 0) {
-            fail_msg("after %d deaths: %s", killed, output);
+        shell("seq 60000 | awk '{ print $1 % 5000 \",\" $1 % 977 }' | sed '1i n,m' >k.csv"), 0);
+    for (size_t q = 0; q < GY_COUNT(killed); q++) {
+        char line[512];
+        int deaths = 0;
+        snprintf(line, sizeof(line), "gyre query --tables . --format csv '%s' >want.csv",
+                 killed[q]);
+        assert_int_equal(shell(line), 0);
+        for (int i = 0; i < TRIES_MAX && deaths < gy_test_cases(2); i++) {
+            deaths += kill_one(binary != NULL ? binary : "build/dev/gyre", killed[q], &chance);
+            if (shell("cmp want.csv got.csv") != 0) {
+                fail_msg("%s after %d deaths: %s", killed[q], deaths, output);
+            }
         }
+        assert_true(deaths > 0);
     }
-    assert_true(killed > 0);
 }
 
 /* Jobs leave their history and folders in the test's own. */

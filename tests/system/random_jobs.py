@@ -9,6 +9,8 @@ import sys
 
 from random_queries import CHANCE, COUNT, FOLDER, GYRE, SEED, make_tables, query
 
+DIRECTIONS = ["", " desc", " nulls first", " desc nulls last"]
+
 
 def ask(text, *options):
     done = subprocess.run([GYRE, "query", "--tables", FOLDER, "--format", "csv", *options, text], capture_output=True, text=True)
@@ -23,6 +25,8 @@ def main():
         text = query()
         if CHANCE.random() < 0.2:
             text = f"select * from ({text}) as q{' limit 7 offset 2' if CHANCE.random() < 0.5 else ''}"
+        if CHANCE.random() < 0.4:
+            text = f"select * from ({text}) as o order by 1{CHANCE.choice(DIRECTIONS)}{CHANCE.choice(['', '', ' limit 40 offset 3'])}"
         wanted = ask(text, "-w", "1")
         split = CHANCE.choice(["64", "256", "4096", "16MiB"])
         answered += wanted[0] == 0

@@ -1,6 +1,6 @@
 /* A plan becomes stages. Each operator extends the stages of its input, or ends them and reads
  * them in a new one. */
-#include "query/dag/dag.h"
+#include "query/dag/dag_priv.h"
 
 #include <string.h>
 
@@ -26,11 +26,7 @@ static gy_status cut(cutter *c, const gy_query_node *node, bool is_ordered, rows
 
 static void *take(cutter *c, size_t count, size_t size_bytes)
 {
-    void *made = gy_arena_alloc(&c->out->plan.arena, (count + 1) * size_bytes);
-    if (made != NULL) {
-        memset(made, 0, (count + 1) * size_bytes);
-    }
-    return made;
+    return gy_query_stages_take(c->out, count, size_bytes);
 }
 
 /* `first`, then the columns of an order. */
@@ -70,28 +66,9 @@ static gy_status join_keys(cutter *c, const gy_query_key *first, uint32_t count,
 
 static gy_status add_stage(cutter *c, const gy_query_table *table, uint32_t vertices, rows *out)
 {
-    gy_query_stages *to = c->out;
-    gy_query_stage *made = take(c, 1, sizeof(*made));
     *out = (rows){.stages = take(c, 1, sizeof(gy_query_stage *)), .count = 1};
-    if (made == NULL || out->stages == NULL) {
-        return GY_NOMEM;
-    }
-    if (to->count == to->capacity) {
-        gy_query_stage **more = take(c, 2 * (size_t)to->capacity + 8, sizeof(gy_query_stage *));
-        if (more == NULL) {
-            return GY_NOMEM;
-        }
-        if (to->count > 0) {
-            memcpy(more, to->items, to->count * sizeof(gy_query_stage *));
-        }
-        to->items = more;
-        to->capacity = 2 * to->capacity + 8;
-    }
-    *made = (gy_query_stage){
-        .table = table, .vertices = vertices, .sink = {.parts = 1, .ordinal = GY_QUERY_NONE}};
-    to->items[to->count++] = made;
-    out->stages[0] = made;
-    return GY_OK;
+    return out->stages == NULL ? GY_NOMEM
+                               : gy_query_stages_add(c->out, table, vertices, &out->stages[0]);
 }
 
 static uint32_t number_of(const cutter *c, const gy_query_stage *stage)
@@ -130,43 +107,12 @@ static gy_status copy_node(cutter *c, const gy_query_node *node, const rows *beh
 static gy_status leaf_of(cutter *c, gy_query_input *input, const uint32_t *columns,
                          uint32_t count, double guess, gy_query_node **out)
 {
-    gy_query_node *made = take(c, 1, sizeof(*made));
-    int *fields = take(c, count, sizeof(*fields));
-    uint32_t *copy = take(c, count, sizeof(*copy));
-    if (made == NULL || fields == NULL || copy == NULL) {
-        return GY_NOMEM;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = 0;
-        while (at < input->count && input->columns[at] != columns[i]) {
-            at++;
-        }
-        GY_ASSERT(at < input->count);
-        fields[i] = (int)at;
-        copy[i] = columns[i];
-    }
-    *made = (gy_query_node){.kind = GY_QUERY_SCAN,
-                            .table = &input->leaf,
-                            .fields = fields,
-                            .columns = copy,
-                            .count = count,
-                            .rows = guess};
-    *out = made;
-    return GY_OK;
+    return gy_query_input_scan(c->out, input, columns, count, guess, out);
 }
 
 static gy_status add_input(cutter *c, gy_query_stage *stage, gy_query_input *input)
 {
-    gy_query_input **more = take(c, (size_t)stage->input_count + 1, sizeof(*more));
-    if (more == NULL) {
-        return GY_NOMEM;
-    }
-    if (stage->input_count > 0) {
-        memcpy(more, stage->inputs, stage->input_count * sizeof(gy_query_input *));
-    }
-    more[stage->input_count++] = input;
-    stage->inputs = more;
-    return GY_OK;
+    return gy_query_stage_read(c->out, stage, input);
 }
 
 /* Stages end with that sink; what they give is an input. */
@@ -217,17 +163,6 @@ static gy_status gather(cutter *c, const rows *in, const gy_query_node *node,
     return leaf_of(c, input, node->columns, node->count, node->rows, leaf);
 }
 
-static gy_status add_column(cutter *c, uint32_t *column)
-{
-    gy_query_plan *plan = &c->out->plan;
-    GY_TRY(
-        GY_GROW("query.columns", plan->columns, plan->column_capacity, plan->column_count + 1));
-    plan->columns[plan->column_count] = (gy_query_column){
-        .name = "row", .type = {.kind = GY_FIELD_INT64, .is_nullable = true}, .distinct = 1e9};
-    *column = (uint32_t)plan->column_count++;
-    return GY_OK;
-}
-
 /* How rows of an operator are divided for a stage. */
 typedef struct division {
     const gy_query_node *node;
@@ -248,7 +183,7 @@ static gy_status by_hash(cutter *c, rows *in, const division *by, gy_query_node 
     uint32_t *columns = NULL;
     if (by->is_ordered && in->order_count == 0) {
         gy_query_key *order = take(c, 1, sizeof(*order));
-        GY_TRY(add_column(c, &sink.ordinal));
+        GY_TRY(gy_query_stages_column(c->out, &sink.ordinal));
         if (order == NULL) {
             return GY_NOMEM;
         }
@@ -333,6 +268,11 @@ static gy_status at_one(cutter *c, const gy_query_node *node, rows *left, rows *
 
 /* ---- Joins ---- */
 
+static double bytes_of(const gy_query_node *node, double row_count)
+{
+    return row_count * (8.0 * node->count + 8);
+}
+
 /* Whether rows of the side in memory come out that have no match. */
 static bool gives_built(const gy_query_node *node, bool builds_left)
 {
@@ -410,7 +350,7 @@ static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered,
     rows sides[2];
     const bool builds_left = gy_query_builds_left(node);
     const gy_query_node *built = builds_left ? node->left : node->right;
-    const double bytes = built->rows * (8.0 * built->count + 8);
+    const double bytes = bytes_of(built, built->rows);
     const bool has_built = gives_built(node, builds_left);
     const bool may_hash =
         node->key_count > 0 && node->join != GY_QUERY_ANTI_NULL && c->options->parts > 1;
@@ -498,58 +438,6 @@ static gy_status cut_aggregate(cutter *c, const gy_query_node *node, rows *out)
 
 /* ---- Order ---- */
 
-/* The operator in each stage, for at most so many rows, then its end where they come together.
- */
-static gy_status cut_sort(cutter *c, const gy_query_node *node, rows *out)
-{
-    rows below;
-    gy_query_input *input = NULL;
-    const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
-    const bool is_cut = node->limit >= 0 && node->limit < INT64_MAX - node->offset;
-    GY_TRY(cut(c, node->left, true, &below));
-    if (is_single(&below)) {
-        return at_one(c, node, &below, NULL, out);
-    }
-    gy_query_key *keys = NULL;
-    GY_TRY(join_keys(c, node->keys, node->kind == GY_QUERY_SORT ? node->key_count : 0, &below,
-                     &keys));
-    const uint32_t key_count =
-        (node->kind == GY_QUERY_SORT ? node->key_count : 0) + below.order_count;
-    for (uint32_t i = 0; i < below.count; i++) {
-        gy_query_node *made = NULL;
-        if (node->kind != GY_QUERY_SORT && !is_cut) {
-            break;
-        }
-        GY_TRY(copy_node(c, node, &below, below.stages[i]->root, &made));
-        made->offset = 0;
-        made->limit = is_cut ? node->limit + node->offset : -1;
-        if (node->kind == GY_QUERY_SORT) {
-            made->keys = keys;
-            made->key_count = key_count;
-        }
-        below.stages[i]->root = made;
-    }
-    GY_TRY(add_stage(c, NULL, 1, out));
-    gy_query_stage *stage = out->stages[0];
-    GY_TRY(end_stages(c, &below, &all, node->rows, &input));
-    input->keys = keys;
-    input->key_count = key_count;
-    GY_TRY(add_input(c, stage, input));
-    GY_TRY(leaf_of(c, input, node->columns, node->count, node->rows, &stage->root));
-    if (node->limit >= 0 || node->offset > 0) {
-        const gy_query_node end = {.kind = GY_QUERY_LIMIT,
-                                   .columns = node->columns,
-                                   .count = node->count,
-                                   .rows = node->rows,
-                                   .limit = node->limit,
-                                   .offset = node->offset};
-        GY_TRY(copy_node(c, &end, out, stage->root, &stage->root));
-    }
-    return GY_OK;
-}
-
-/* ---- Sets ---- */
-
 /* A side's columns under the names of the operator's. */
 static gy_status rename_side(cutter *c, const gy_query_node *node, const gy_query_node *side,
                              gy_query_stage *stage)
@@ -574,6 +462,128 @@ static gy_status rename_side(cutter *c, const gy_query_node *node, const gy_quer
     stage->root = made;
     return GY_OK;
 }
+
+/* The first rows of an operator, where they come together. */
+static gy_status cut_rest(cutter *c, const gy_query_node *node, gy_query_stage *stage,
+                          gy_query_node *leaf)
+{
+    const rows none = {.count = 0};
+    const gy_query_node end = {.kind = GY_QUERY_LIMIT,
+                               .columns = node->columns,
+                               .count = node->count,
+                               .rows = node->rows,
+                               .limit = node->limit,
+                               .offset = node->offset};
+    stage->root = leaf;
+    return node->limit >= 0 || node->offset > 0 ? copy_node(c, &end, &none, leaf, &stage->root)
+                                                : GY_OK;
+}
+
+static bool is_cut(const gy_query_node *node)
+{
+    return node->limit >= 0 && node->limit < INT64_MAX - node->offset;
+}
+
+/* Whether it is worth to sample rows that are sorted, and to sort them by ranges. */
+static bool is_ranged(const cutter *c, const gy_query_node *node)
+{
+    return node->kind == GY_QUERY_SORT && c->options->parts > 1 &&
+           bytes_of(node->left, node->left->rows) > c->options->broadcast_bytes &&
+           (!is_cut(node) ||
+            bytes_of(node, (double)(node->limit + node->offset)) > c->options->broadcast_bytes);
+}
+
+/* A vertex sorts each range; outputs, one behind the other, are in order. */
+static gy_status sort_ranges(cutter *c, const gy_query_node *node, const gy_query_key *keys,
+                             rows *below, rows *out)
+{
+    gy_query_input *input = NULL;
+    gy_query_node *leaf = NULL, *made = NULL;
+    const uint32_t key_count = node->key_count + below->order_count;
+    uint32_t *columns = NULL;
+    const gy_query_sink sink = {.kind = GY_QUERY_RANGED,
+                                .parts = c->options->parts,
+                                .ordinal = GY_QUERY_NONE,
+                                .order = keys,
+                                .order_count = key_count};
+    GY_TRY(add_stage(c, NULL, sink.parts, out));
+    gy_query_stage *stage = out->stages[0];
+    GY_TRY(end_stages(c, below, &sink, node->left->rows, &input));
+    input->key_count = 0; /* what arrives is sorted in any case */
+    GY_TRY(add_input(c, stage, input));
+    GY_TRY(join_columns(c, node->columns, node->count, below, &columns));
+    GY_TRY(
+        leaf_of(c, input, columns, node->count + below->order_count, node->left->rows, &leaf));
+    GY_TRY(copy_node(c, node, below, leaf, &made));
+    made->keys = take(c, key_count, sizeof(*made->keys));
+    if (made->keys == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(made->keys, keys, key_count * sizeof(*keys));
+    made->key_count = key_count;
+    made->limit = is_cut(node) ? node->limit + node->offset : -1;
+    made->offset = 0;
+    stage->root = made;
+    if (below->order_count > 0) {
+        GY_TRY(rename_side(c, node, node, stage));
+    }
+    if (node->limit < 0 && node->offset == 0) {
+        return GY_OK;
+    }
+    rows ranges = *out;
+    GY_TRY(add_stage(c, NULL, 1, out));
+    GY_TRY(gather(c, &ranges, node, out->stages[0], &leaf));
+    return cut_rest(c, node, out->stages[0], leaf);
+}
+
+/* The operator in each stage, for at most so many rows. */
+static gy_status sort_stages(cutter *c, const gy_query_node *node, gy_query_key *keys,
+                             const rows *below)
+{
+    for (uint32_t i = 0; i < below->count; i++) {
+        gy_query_node *made = NULL;
+        if (node->kind != GY_QUERY_SORT && !is_cut(node)) {
+            break;
+        }
+        GY_TRY(copy_node(c, node, below, below->stages[i]->root, &made));
+        made->offset = 0;
+        made->limit = is_cut(node) ? node->limit + node->offset : -1;
+        if (node->kind == GY_QUERY_SORT) {
+            made->keys = keys;
+            made->key_count = node->key_count + below->order_count;
+        }
+        below->stages[i]->root = made;
+    }
+    return GY_OK;
+}
+
+static gy_status cut_sort(cutter *c, const gy_query_node *node, rows *out)
+{
+    rows below;
+    gy_query_input *input = NULL;
+    gy_query_node *leaf = NULL;
+    const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
+    const uint32_t key_count = node->kind == GY_QUERY_SORT ? node->key_count : 0;
+    GY_TRY(cut(c, node->left, true, &below));
+    if (is_single(&below)) {
+        return at_one(c, node, &below, NULL, out);
+    }
+    gy_query_key *keys = NULL;
+    GY_TRY(join_keys(c, node->keys, key_count, &below, &keys));
+    if (is_ranged(c, node)) {
+        return sort_ranges(c, node, keys, &below, out);
+    }
+    GY_TRY(sort_stages(c, node, keys, &below));
+    GY_TRY(add_stage(c, NULL, 1, out));
+    GY_TRY(end_stages(c, &below, &all, node->rows, &input));
+    input->keys = keys;
+    input->key_count = key_count + below.order_count;
+    GY_TRY(add_input(c, out->stages[0], input));
+    GY_TRY(leaf_of(c, input, node->columns, node->count, node->rows, &leaf));
+    return cut_rest(c, node, out->stages[0], leaf);
+}
+
+/* ---- Sets ---- */
 
 static gy_status unite(cutter *c, const gy_query_node *node, rows sides[2], rows *out)
 {
@@ -690,7 +700,8 @@ gy_status gy_query_cut(const gy_query_plan *plan, const gy_query_cut_options *op
                plan->column_count * sizeof(*plan->columns));
     }
     stages->plan.column_count = plan->column_count;
-    return cut_root(&c);
+    GY_TRY(cut_root(&c));
+    return gy_query_sample_stages(stages);
 }
 
 void gy_query_stages_fini(gy_query_stages *stages)

@@ -7,7 +7,7 @@
  * process in their order; where a join by partitions would lose it, rows carry the number that
  * they had, and are merged by it.
  *
- * Reading order: cut, fragment, pieces, inputs, vertex, job, print.
+ * Reading order: cut, sampling, fragment, pieces, inputs, vertex, sinks, job, print.
  *
  * @source Yu et al., "DryadLINQ", OSDI 2008
  */
@@ -18,13 +18,27 @@
 
 #include <gyre/flow.h>
 
+typedef enum gy_query_sink_kind {
+    GY_QUERY_HASHED,  /* rows by the hash of keys */
+    GY_QUERY_RANGED,  /* rows by ranges of an order, whose bounds are an input */
+    GY_QUERY_SAMPLED, /* a sample of the keys of an order, with the rows that each stands for */
+    GY_QUERY_BOUNDED, /* of samples the bounds of equal ranges */
+} gy_query_sink_kind;
+
 /** What a stage does with the rows of its root. */
 typedef struct gy_query_sink {
-    uint32_t parts;       /* outputs: rows by the hash of keys; 1: all of them in one */
+    gy_query_sink_kind kind;
+    uint32_t parts;       /* outputs: rows by keys or ranges; 1: all of them in one */
     const uint32_t *keys; /* (key_count) columns */
     uint32_t key_count;
     const gy_query_node *aggregate; /* its states are given in place of rows; NULL: rows */
-    uint32_t ordinal; /* a column that numbers the rows, behind the others; GY_QUERY_NONE */
+    /* a column behind the others: it numbers the rows, of a sample says how many rows each
+     * stands for; GY_QUERY_NONE */
+    uint32_t ordinal;
+    const gy_query_key *order; /* (order_count) of all kinds but the first */
+    uint32_t order_count;
+    uint32_t chosen; /* RANGED: the input that has the bounds, once they are sampled */
+    uint32_t ranges; /* BOUNDED: how many */
 } gy_query_sink;
 
 /** Rows that a stage reads of others. A scan of `leaf` reads them. */
@@ -40,7 +54,8 @@ typedef struct gy_query_input {
     uint32_t ports;         /* in a fragment: outputs that it reads */
     const uint32_t *stages; /* (stage_count) while cutting: whose outputs */
     uint32_t stage_count;
-    bool is_whole; /* each vertex reads all of it */
+    bool is_whole;  /* each vertex reads all of it */
+    bool is_beside; /* vertex i reads the output of vertex i alone */
 } gy_query_input;
 
 typedef struct gy_query_stage {
@@ -49,6 +64,7 @@ typedef struct gy_query_stage {
     uint32_t input_count;
     const gy_query_table *table; /* a vertex for each piece of its files; NULL: none */
     uint32_t vertices;           /* of a stage without a table */
+    uint32_t like; /* a stage before it that it has as many vertices as; GY_QUERY_NONE */
     gy_query_sink sink;
     bool is_ended; /* its sink is set */
 } gy_query_stage;
@@ -77,6 +93,17 @@ GY_MUST_CHECK gy_status gy_query_cut(const gy_query_plan *plan,
 void gy_query_stages_fini(gy_query_stages *stages);
 /** Stages with guesses, an operator a line. */
 void gy_query_stages_print(const gy_query_stages *stages, gy_text *text);
+
+/* ---- sampling.c ---- */
+
+/**
+ * Give each stage whose rows go by ranges the stages that sample its keys and choose bounds.
+ * Rows of a stage are written once as they are, sampled, and then divided by vertices beside
+ * it. Pure.
+ * @return GY_OK; GY_NOMEM
+ * @source O'Malley, "TeraByte Sort on Apache Hadoop", 2008
+ */
+GY_MUST_CHECK gy_status gy_query_sample_stages(gy_query_stages *stages);
 
 /* ---- fragment.c, read.c ---- */
 
@@ -155,10 +182,17 @@ typedef struct gy_query_work {
 /** As gy_query_run.open_leaf; arg is the work. */
 GY_MUST_CHECK gy_status gy_query_leaf_open(void *arg, gy_query_run *run,
                                            const gy_query_node *node, gy_query_stream *stream);
-/** Number rows in a new last column, from `first` on: added to what is in it where it is there.
- * Takes the frame. */
-GY_MUST_CHECK gy_status gy_query_number_rows(gy_schema *schema, int64_t first, bool is_there,
-                                             gy_frame **frame);
+
+/** What the last column of numbers becomes. */
+typedef enum gy_query_numbering {
+    GY_QUERY_NUMBER_NEW,  /* it is new: first, first + 1, ... */
+    GY_QUERY_NUMBER_SAME, /* it is new: first */
+    GY_QUERY_NUMBER_ADD,  /* `first` is added to what is in it */
+} gy_query_numbering;
+
+/** Number rows in a last column. Takes the frame. */
+GY_MUST_CHECK gy_status gy_query_number_rows(gy_schema *schema, int64_t first,
+                                             gy_query_numbering how, gy_frame **frame);
 
 /* ---- job.c ---- */
 

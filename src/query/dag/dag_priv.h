@@ -31,4 +31,44 @@ struct gy_query_job {
     char folder[4096];     /* around the answer; "": there is none */
 };
 
+/** A sample has at most so many rows of a vertex. */
+enum { GY_QUERY_SAMPLE_ROWS = 1000 };
+
+/* ---- inputs.c, sinks.c ---- */
+
+/** Open an input of the vertex's stage. */
+GY_MUST_CHECK gy_status gy_query_input_open(gy_query_work *work, gy_query_run *run,
+                                            const gy_query_input *input,
+                                            gy_query_stream *stream);
+/** An order's keys as indices of the columns of `row`; gy_free. NULL: out of memory */
+gy_rows_sort_key *gy_query_sort_keys(const gy_query_node *row, const gy_query_key *keys,
+                                     uint32_t count);
+/** All rows of a stream, as one frame; closes it. */
+GY_MUST_CHECK gy_status gy_query_read_all(gy_query_stream *stream, gy_frame **all);
+/** A sample of the keys of all rows of the stream, which is closed: columns as of
+ * gy_query_sink. */
+GY_MUST_CHECK gy_status gy_query_sample(gy_query_run *run, const gy_query_sink *sink,
+                                        gy_query_stream *stream, gy_frame **sample);
+/** Of such samples the bounds of ranges; closes the stream. */
+GY_MUST_CHECK gy_status gy_query_bounds(gy_query_run *run, const gy_query_sink *sink,
+                                        gy_query_stream *stream, gy_frame **bounds);
+
+/* ---- stages.c: stages in the making; memory is of stages->plan.arena ---- */
+
+/** (count + 1) zeroed; NULL: out of memory */
+void *gy_query_stages_take(gy_query_stages *stages, size_t count, size_t size_bytes);
+/** A stage of one output. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_stages_add(gy_query_stages *stages,
+                                            const gy_query_table *table, uint32_t vertices,
+                                            gy_query_stage **made);
+/** A column of numbers that no statement names. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_stages_column(gy_query_stages *stages, uint32_t *column);
+/** Let a stage read an input. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_stage_read(gy_query_stages *stages, gy_query_stage *stage,
+                                            gy_query_input *input);
+/** A scan of some columns of an input; `guess` is of its rows. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_input_scan(gy_query_stages *stages, gy_query_input *input,
+                                            const uint32_t *columns, uint32_t count,
+                                            double guess, gy_query_node **scan);
+
 #endif

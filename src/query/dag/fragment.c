@@ -227,10 +227,14 @@ static void put_input(writer *to, const gy_query_input *input)
 
 static void put_sink(writer *to, const gy_query_sink *sink)
 {
+    put(to, (int64_t)sink->kind);
     put(to, sink->parts);
     put_columns(to, sink->keys, sink->key_count);
     put_states(to, sink->aggregate);
     put_column(to, sink->ordinal);
+    put_keys(to, sink->order, sink->order_count);
+    put(to, sink->chosen);
+    put(to, sink->ranges);
 }
 
 static void put_reading(writer *to, const gy_query_reading *reading)

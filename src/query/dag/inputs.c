@@ -109,7 +109,7 @@ static gy_status open_port(gy_query_work *work, int number, gy_schema *schema,
 
 /* ---- Several of them ---- */
 
-gy_status gy_query_number_rows(gy_schema *schema, int64_t first, bool is_there,
+gy_status gy_query_number_rows(gy_schema *schema, int64_t first, gy_query_numbering how,
                                gy_frame **frame)
 {
     const int count = gy_schema_count(schema), last = count - 1;
@@ -123,10 +123,12 @@ gy_status gy_query_number_rows(gy_schema *schema, int64_t first, bool is_there,
     gy_status status = frames != NULL && columns != NULL ? GY_OK : GY_NOMEM;
     status = status == GY_OK ? gy_frame_maker_reserve(&maker, rows) : status;
     if (status == GY_OK) {
+        const bool is_there = how == GY_QUERY_NUMBER_ADD;
+        const int64_t step = how == GY_QUERY_NUMBER_SAME ? 0 : 1;
         const gy_column old = is_there ? gy_frame_column(*frame, last) : (gy_column){.rows = 0};
         int64_t *values = maker.values;
         for (int64_t i = 0; i < rows; i++) {
-            values[i] = first + (is_there ? gy_column_int64(&old, i) : i);
+            values[i] = first + (is_there ? gy_column_int64(&old, i) : step * i);
             gy_frame_maker_set(&maker);
         }
         status = gy_schema_new(&field, 1, &single);
@@ -163,7 +165,8 @@ static gy_status next_of_chain(void *arg, gy_frame **frame)
     while (in->at < in->count) {
         const gy_status status = in->sources[in->at].next(in->sources[in->at].arg, frame);
         if (status == GY_OK && in->is_numbered) {
-            return gy_query_number_rows(in->schema, (int64_t)in->at << 40, true, frame);
+            return gy_query_number_rows(in->schema, (int64_t)in->at << 40, GY_QUERY_NUMBER_ADD,
+                                        frame);
         }
         if (status != GY_DONE) {
             return status;
@@ -216,15 +219,10 @@ static gy_status merge_sources(const gy_query_input *input, gy_frame_source *sou
 {
     const gy_query_node row = {.columns = (uint32_t *)(uintptr_t)input->columns,
                                .count = input->count};
-    gy_rows_sort_key *keys = gy_alloc_zero("query.keys", input->key_count + 1u, sizeof(*keys));
+    gy_rows_sort_key *keys = gy_query_sort_keys(&row, input->keys, input->key_count);
     if (keys == NULL) {
         close_sources(sources, input->ports);
         return GY_NOMEM;
-    }
-    for (uint32_t i = 0; i < input->key_count; i++) {
-        keys[i] = (gy_rows_sort_key){.column = gy_query_index(&row, input->keys[i].column),
-                                     .is_descending = input->keys[i].is_descending,
-                                     .nulls_first = input->keys[i].has_nulls_first};
     }
     const gy_rows_sort_options options = {
         .keys = keys, .key_count = (int)input->key_count, .limit = -1};
@@ -308,8 +306,8 @@ static gy_status open_states(gy_query_work *work, gy_query_run *run,
     return gy_query_aggregate_rows(run, input->aggregate, &below, GY_ROWS_FINAL, stream);
 }
 
-static gy_status open_input(gy_query_work *work, gy_query_run *run, const gy_query_input *input,
-                            gy_query_stream *stream)
+gy_status gy_query_input_open(gy_query_work *work, gy_query_run *run,
+                              const gy_query_input *input, gy_query_stream *stream)
 {
     gy_schema *schema = NULL;
     if (input->aggregate != NULL) {
@@ -496,7 +494,7 @@ gy_status gy_query_leaf_open(void *arg, gy_query_run *run, const gy_query_node *
     const gy_query_stage *stage = &work->fragment->stage;
     for (uint32_t i = 0; i < stage->input_count; i++) {
         if (&stage->inputs[i]->leaf == node->table) {
-            GY_TRY(open_input(work, run, stage->inputs[i], stream));
+            GY_TRY(gy_query_input_open(work, run, stage->inputs[i], stream));
             return choose(run, node, stream);
         }
     }

@@ -29,6 +29,9 @@ static gy_status find_pieces(gy_query_job *job)
             GY_TRY(gy_query_pieces_make(stage->table, job->options.piece_bytes,
                                         job->options.engine, &job->pieces[i]));
             stage->vertices = (uint32_t)job->pieces[i].count;
+        } else if (stage->like != GY_QUERY_NONE) {
+            GY_ASSERT(stage->like < i);
+            stage->vertices = job->stages.items[stage->like]->vertices;
         }
     }
     return GY_OK;
@@ -43,7 +46,8 @@ static void count_ports(gy_query_job *job)
             gy_query_input *input = stage->inputs[k];
             input->ports = 0;
             for (uint32_t n = 0; n < input->stage_count; n++) {
-                input->ports += job->stages.items[input->stages[n]]->vertices;
+                input->ports +=
+                    input->is_beside ? 1 : job->stages.items[input->stages[n]]->vertices;
             }
         }
     }
@@ -118,8 +122,8 @@ static void connect(gy_query_job *job, const gy_part *parts, uint32_t number)
     const gy_query_stage *stage = job->stages.items[number];
     for (uint32_t k = 0; k < stage->input_count; k++) {
         for (uint32_t n = 0; n < stage->inputs[k]->stage_count; n++) {
-            (void)gy_part_bipartite(parts[stage->inputs[k]->stages[n]], parts[number],
-                                    GY_CHANNEL_FILE);
+            (void)(stage->inputs[k]->is_beside ? gy_part_pointwise : gy_part_bipartite)(
+                parts[stage->inputs[k]->stages[n]], parts[number], GY_CHANNEL_FILE);
         }
     }
 }

@@ -42,10 +42,30 @@ static void print_node(printer *to, const gy_query_node *node, int depth, uint32
     }
 }
 
+static void print_order(const gy_query_stages *stages, const gy_query_sink *sink, gy_text *text)
+{
+    for (uint32_t i = 0; i < sink->order_count; i++) {
+        gy_text_add(text, "%s %s%s", i > 0 ? "," : "",
+                    stages->plan.columns[sink->order[i].column].name,
+                    sink->order[i].is_descending ? " desc" : "");
+    }
+}
+
 static void print_sink(const gy_query_stages *stages, const gy_query_sink *sink, gy_text *text)
 {
     gy_text_add(text, "%s", sink->aggregate != NULL ? ", groups in part" : "");
-    if (sink->parts > 1) {
+    if (sink->kind != GY_QUERY_HASHED) {
+        static const char *const texts[] = {[GY_QUERY_RANGED] = "parts by ranges of",
+                                            [GY_QUERY_SAMPLED] = "a sample of",
+                                            [GY_QUERY_BOUNDED] = "bounds of ranges of"};
+        char number[16] = "";
+        if (sink->kind != GY_QUERY_SAMPLED) {
+            gy_print(number, sizeof(number), "%u ",
+                     sink->kind == GY_QUERY_RANGED ? sink->parts : sink->ranges - 1);
+        }
+        gy_text_add(text, ", %s%s", number, texts[sink->kind]);
+        print_order(stages, sink, text);
+    } else if (sink->parts > 1) {
         gy_text_add(text, ", %u parts by the hash of", sink->parts);
         for (uint32_t i = 0; i < sink->key_count; i++) {
             gy_text_add(text, "%s %s", i > 0 ? "," : "",
@@ -68,6 +88,23 @@ static const gy_job_stage *find_stage(const gy_query_job *job, uint32_t number)
     return NULL;
 }
 
+/* How evenly a stage that ran divided its rows. */
+static void print_largest(const printer *to, const gy_query_stage *stage)
+{
+    int64_t largest = 0, all = 0;
+    for (uint32_t i = 0; stage->sink.parts > 1 && i < stage->sink.parts; i++) {
+        char name[64];
+        gy_print(name, sizeof(name), "part %u.%u", to->stage, i);
+        const int64_t rows = gy_job_report_counter(to->job->report, name);
+        all += rows;
+        largest = GY_MAX(largest, rows);
+    }
+    if (all > 0) {
+        gy_text_add(to->text, ", the largest of %lld of %lld rows", (long long)largest,
+                    (long long)all);
+    }
+}
+
 static void print_stage(printer *to, const gy_query_stage *stage)
 {
     const gy_job_stage *done = find_stage(to->job, to->stage);
@@ -75,6 +112,8 @@ static void print_stage(printer *to, const gy_query_stage *stage)
     gy_text_add(to->text, "stage %u: ", to->stage);
     if (stage->table != NULL && to->job == NULL) {
         gy_text_add(to->text, "a vertex a piece");
+    } else if (stage->like != GY_QUERY_NONE && to->job == NULL) {
+        gy_text_add(to->text, "a vertex beside each of stage %u", stage->like);
     } else {
         gy_text_add(to->text, "%u %s", stage->vertices,
                     stage->vertices == 1 ? "vertex" : "vertices");
@@ -85,6 +124,9 @@ static void print_stage(printer *to, const gy_query_stage *stage)
                     gy_text_bytes(bytes, (uint64_t)done->bytes), done->run_s);
     }
     print_sink(to->stages, &stage->sink, to->text);
+    if (done != NULL) {
+        print_largest(to, stage);
+    }
     gy_text_add(to->text, "\n");
     print_node(to, stage->root, 1, 0);
 }

@@ -9,9 +9,12 @@
 typedef struct output {
     gy_query_work *work;
     const gy_query_sink *sink;
-    gy_schema *schema; /* of what is written */
-    int *keys;         /* (key_count) places of the keys in it */
-    gy_frame **parts;  /* (sink->parts) */
+    gy_schema *schema;       /* of what is written */
+    int *keys;               /* (key_count) places of the keys in it */
+    gy_rows_sort_key *order; /* of ranges */
+    gy_frame *bounds;        /* of ranges */
+    gy_frame **parts;        /* (sink->parts) */
+    int64_t *counts;         /* (sink->parts) rows written */
     gy_rows_buffer buffer;
     int64_t rows;
 } output;
@@ -20,6 +23,7 @@ typedef struct output {
 
 static gy_status write_frame(output *out, uint32_t part, const gy_frame *frame)
 {
+    out->counts[part] += gy_frame_rows(frame);
     out->buffer.size_bytes = 0;
     GY_TRY(gy_rows_bytes_write(frame, &out->buffer));
     const gy_status status =
@@ -28,13 +32,26 @@ static gy_status write_frame(output *out, uint32_t part, const gy_frame *frame)
     return status;
 }
 
-static gy_status write_parts(output *out, const gy_frame *frame)
+/* One frame of each part, of how many parts there are. */
+static gy_status divide(output *out, const gy_frame *frame, uint32_t *count)
 {
     const gy_query_sink *sink = out->sink;
+    *count = sink->parts;
+    if (sink->kind == GY_QUERY_HASHED) {
+        return gy_rows_partition_hash(frame, out->keys, (int)sink->key_count, (int)sink->parts,
+                                      out->parts);
+    }
+    *count = (uint32_t)gy_frame_rows(out->bounds) + 1;
+    return gy_rows_partition_range(frame, out->order, (int)sink->order_count, out->bounds,
+                                   out->parts);
+}
+
+static gy_status write_parts(output *out, const gy_frame *frame)
+{
     gy_status status = GY_OK;
-    GY_TRY(gy_rows_partition_hash(frame, out->keys, (int)sink->key_count, (int)sink->parts,
-                                  out->parts));
-    for (uint32_t i = 0; i < sink->parts; i++) {
+    uint32_t count = 0;
+    GY_TRY(divide(out, frame, &count));
+    for (uint32_t i = 0; i < count; i++) {
         if (status == GY_OK && gy_frame_rows(out->parts[i]) > 0) {
             status = write_frame(out, i, out->parts[i]);
         }
@@ -53,7 +70,7 @@ static gy_status put_frame(output *out, gy_frame *frame)
         return GY_OK;
     }
     if (out->sink->ordinal != GY_QUERY_NONE) {
-        status = gy_query_number_rows(out->schema, out->rows, false, &frame);
+        status = gy_query_number_rows(out->schema, out->rows, GY_QUERY_NUMBER_NEW, &frame);
     }
     out->rows += rows;
     if (status == GY_OK) {
@@ -63,6 +80,25 @@ static gy_status put_frame(output *out, gy_frame *frame)
     return status;
 }
 
+static gy_status read_bounds(output *out, gy_query_run *run)
+{
+    const gy_query_sink *sink = out->sink;
+    const gy_query_input *input = out->work->fragment->stage.inputs[sink->chosen];
+    gy_query_stream stream = {.schema = NULL};
+    out->order = gy_query_sort_keys(run->plan->root, sink->order, sink->order_count);
+    if (out->order == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_query_input_open(out->work, run, input, &stream));
+    GY_TRY(gy_query_read_all(&stream, &out->bounds));
+    if (gy_frame_rows(out->bounds) >= (int64_t)sink->parts) {
+        out->work->is_lost = true;
+        return gy_fail(GY_FORMAT, "%lld bounds of %u ranges",
+                       (long long)gy_frame_rows(out->bounds), sink->parts);
+    }
+    return GY_OK;
+}
+
 /* Where keys and numbers stand in what is written. */
 static gy_status begin(output *out, gy_query_run *run)
 {
@@ -70,14 +106,18 @@ static gy_status begin(output *out, gy_query_run *run)
     const gy_query_node *root = run->plan->root;
     out->keys = gy_alloc_zero("query.keys", sink->key_count + 1u, sizeof(*out->keys));
     out->parts = gy_alloc_zero("query.parts", sink->parts, sizeof(gy_frame *));
-    if (out->keys == NULL || out->parts == NULL) {
+    out->counts = gy_alloc_zero("query.parts", sink->parts, sizeof(*out->counts));
+    if (out->keys == NULL || out->parts == NULL || out->counts == NULL) {
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < sink->key_count; i++) {
         out->keys[i] = sink->aggregate != NULL ? (int)i : gy_query_index(root, sink->keys[i]);
         GY_ASSERT(out->keys[i] >= 0);
     }
-    if (sink->ordinal == GY_QUERY_NONE) {
+    if (sink->kind == GY_QUERY_RANGED) {
+        GY_TRY(read_bounds(out, run));
+    }
+    if (sink->kind != GY_QUERY_HASHED || sink->ordinal == GY_QUERY_NONE) {
         return GY_OK;
     }
     uint32_t *columns = gy_arena_alloc(&run->arena, (root->count + 1u) * sizeof(*columns));
@@ -91,11 +131,26 @@ static gy_status begin(output *out, gy_query_run *run)
     return gy_query_schema_of(run->plan, columns, root->count + 1, &out->schema);
 }
 
+/* What is known when all rows were there. */
+static gy_status write_chosen(output *out, gy_query_run *run, gy_query_stream *stream)
+{
+    gy_frame *chosen = NULL;
+    GY_TRY(out->sink->kind == GY_QUERY_SAMPLED
+               ? gy_query_sample(run, out->sink, stream, &chosen)
+               : gy_query_bounds(run, out->sink, stream, &chosen));
+    const gy_status status = write_frame(out, 0, chosen);
+    gy_frame_drop(chosen);
+    return status;
+}
+
 static gy_status write_all(output *out, gy_query_run *run)
 {
     gy_query_stream stream = {.schema = NULL};
     GY_TRY(begin(out, run));
     GY_TRY(gy_query_run_rows(run, &stream));
+    if (out->sink->kind == GY_QUERY_SAMPLED || out->sink->kind == GY_QUERY_BOUNDED) {
+        return write_chosen(out, run, &stream);
+    }
     if (out->sink->aggregate != NULL) {
         GY_TRY(gy_query_aggregate_rows(run, out->sink->aggregate, run->plan->root,
                                        GY_ROWS_PARTIAL, &stream));
@@ -114,12 +169,20 @@ static gy_status write_all(output *out, gy_query_run *run)
 
 enum { COUNTERS_MAX = 60 }; /* of a vertex there are 64 */
 
-static void count_rows(gy_vertex *vertex, const gy_query_run *run, const char *stage)
+static void count_rows(const output *out, const gy_query_run *run, const char *stage)
 {
-    for (uint32_t i = 0; i < run->plan->node_count && i < COUNTERS_MAX; i++) {
-        char name[64];
+    char name[64];
+    const uint32_t nodes = GY_MIN(run->plan->node_count, (uint32_t)COUNTERS_MAX);
+    for (uint32_t i = 0; i < nodes; i++) {
         gy_print(name, sizeof(name), "rows %s.%u", stage, i);
-        gy_vertex_count(vertex, name, run->meters[i].rows);
+        gy_vertex_count(out->work->vertex, name, run->meters[i].rows);
+    }
+    for (uint32_t i = 0; out->sink->parts > 1 && i < out->sink->parts; i++) {
+        if (out->sink->parts + nodes > COUNTERS_MAX) {
+            break; /* the largest of some is not the largest */
+        }
+        gy_print(name, sizeof(name), "part %s.%u", stage, i);
+        gy_vertex_count(out->work->vertex, name, out->counts[i]);
     }
 }
 
@@ -144,13 +207,16 @@ static gy_status run_fragment(gy_query_work *work, const char *stage)
     run.keeping += out.sink->aggregate != NULL ? 1 : 0;
     status = status == GY_OK ? write_all(&out, &run) : status;
     if (status == GY_OK) {
-        count_rows(work->vertex, &run, stage);
+        count_rows(&out, &run, stage);
     }
     gy_query_run_fini(&run);
     gy_engine_free(engine);
     gy_schema_drop(out.schema);
     gy_free(out.keys);
+    gy_free(out.order);
+    gy_frame_drop(out.bounds);
     gy_free(out.parts);
+    gy_free(out.counts);
     gy_free(out.buffer.data);
     return status;
 }

@@ -258,8 +258,9 @@ gy_status gy_rows_sampler_take(gy_rows_sampler *it, gy_frame **sample)
     return GY_OK;
 }
 
-gy_status gy_rows_bounds(const gy_frame *sample, const gy_rows_sort_key *keys, int key_count,
-                         int parts, gy_frame **bounds)
+gy_status gy_rows_bounds(const gy_frame *sample, const int64_t *weights,
+                         const gy_rows_sort_key *keys, int key_count, int parts,
+                         gy_frame **bounds)
 {
     const int64_t rows = gy_frame_rows(sample);
     GY_ASSERT(parts > 0);
@@ -273,9 +274,21 @@ gy_status gy_rows_bounds(const gy_frame *sample, const gy_rows_sort_key *keys, i
     if (status == GY_OK) {
         status = gy_rows_order_encode(sample, keys, key_count, &encoded);
     }
-    int64_t count = 0;
+    double all = 0, before_row = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        all += weights != NULL ? (double)weights[i] : 1;
+    }
+    int64_t count = 0, at = 0;
     for (int p = 1; p < parts && rows > 0 && status == GY_OK; p++) {
-        const int32_t row = order[rows * p / parts];
+        while (at + 1 < rows) { /* to the row that has the p-th cut of all weights */
+            const double own = weights != NULL ? (double)weights[order[at]] : 1;
+            if (before_row + own > all * p / parts) {
+                break;
+            }
+            before_row += own;
+            at++;
+        }
+        const int32_t row = order[at];
         /* a bound that is the one before, or the least key, would leave a part empty */
         const int32_t before = count == 0 ? order[0] : chosen[count - 1];
         if (compare_keys(&encoded, before, &encoded, row) < 0) {
@@ -389,7 +402,7 @@ static gy_status find_bounds(sorting *in, int parts)
         status = gy_rows_gather(in->frame, chosen, count, &sample);
     }
     if (status == GY_OK) {
-        status = gy_rows_bounds(sample, in->keys, in->key_count, parts, &bounds);
+        status = gy_rows_bounds(sample, NULL, in->keys, in->key_count, parts, &bounds);
     }
     if (status == GY_OK) {
         in->classes = 2 * gy_frame_rows(bounds) + 1;

@@ -294,9 +294,11 @@ GY_MUST_CHECK gy_status gy_rows_sampler_take(gy_rows_sampler *sampler, gy_frame 
 
 /** Bounds of `parts` ranges of about equally many rows of a sample of key columns (several
  * samples: gy_rows_concat), ordered as `keys` says, whose columns count in the sample. At most
- * parts - 1 rows: equal bounds are left out, so that there may be fewer parts. */
-GY_MUST_CHECK gy_status gy_rows_bounds(const gy_frame *sample, const gy_rows_sort_key *keys,
-                                       int key_count, int parts, gy_frame **bounds);
+ * parts - 1 rows: equal bounds are left out, so that there may be fewer parts.
+ * @param weights (rows of the sample) how many rows each stands for, > 0; NULL: equally many */
+GY_MUST_CHECK gy_status gy_rows_bounds(const gy_frame *sample, const int64_t *weights,
+                                       const gy_rows_sort_key *keys, int key_count, int parts,
+                                       gy_frame **bounds);
 
 /* ---- frames ---- */
 

@@ -215,7 +215,7 @@ GY_TEST(parts_by_range_of_a_sample_are_sorted_one_by_one)
         }
         assert_int_equal(gy_frame_rows(samples[0]), 200);
         test_same(samples[0], samples[1]); /* however rows are cut */
-        assert_ok(gy_rows_bounds(samples[0], sample_keys, 2, 6, &bounds));
+        assert_ok(gy_rows_bounds(samples[0], NULL, sample_keys, 2, 6, &bounds));
         const int64_t parts = gy_frame_rows(bounds) + 1;
         assert_true(parts <= 6 && (shape.distinct == 2 || parts == 6));
         gy_frame *pieces[6], *sorted[7], *all = NULL;
@@ -240,6 +240,39 @@ GY_TEST(parts_by_range_of_a_sample_are_sorted_one_by_one)
         gy_frame_drop(bounds);
         gy_frame_drop(samples[0]);
         gy_frame_drop(samples[1]);
+        gy_frame_drop(frame);
+    }
+    gy_schema_drop(schema);
+}
+
+/* Rows of a sample that stand for others move bounds as the others themselves would. */
+GY_TEST(bounds_of_a_weighted_sample_are_those_of_its_rows)
+{
+    gy_random random = {gy_test_seed(), 5};
+    gy_schema *schema = NULL;
+    const gy_rows_sort_key keys[] = {{.column = 0}};
+    assert_ok(gy_schema_parse("a int", &schema));
+    for (long round = 0; round < gy_test_serial_cases(20); round++) {
+        enum { ROWS = 60, MOST = 20 };
+        const test_shape shape = {.rows = ROWS, .distinct = 30, .null_percent = 10};
+        gy_frame *frame = test_frame(&random, schema, &shape);
+        gy_frame *many = NULL, *bounds[2] = {NULL, NULL};
+        int64_t weights[ROWS];
+        int32_t rows[ROWS * MOST];
+        int64_t count = 0;
+        for (int32_t i = 0; i < ROWS; i++) {
+            weights[i] = 1 + (int64_t)gy_random_below(&random, MOST);
+            for (int64_t k = 0; k < weights[i]; k++) {
+                rows[count++] = i;
+            }
+        }
+        assert_ok(gy_rows_gather(frame, rows, count, &many));
+        assert_ok(gy_rows_bounds(frame, weights, keys, 1, 7, &bounds[0]));
+        assert_ok(gy_rows_bounds(many, NULL, keys, 1, 7, &bounds[1]));
+        test_same(bounds[0], bounds[1]);
+        gy_frame_drop(bounds[0]);
+        gy_frame_drop(bounds[1]);
+        gy_frame_drop(many);
         gy_frame_drop(frame);
     }
     gy_schema_drop(schema);
