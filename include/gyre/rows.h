@@ -122,6 +122,46 @@ GY_API gy_rows *gy_rows_top(gy_rows *rows, const char *keys, int64_t limit);
 /** Each distinct row once; nulls are equal. */
 GY_API gy_rows *gy_rows_distinct(gy_rows *rows);
 
+/* ---- Two inputs, of one session ---- */
+
+typedef enum gy_join_kind {
+    GY_JOIN_INNER, /* pairs of rows of which the condition is true */
+    GY_JOIN_LEFT,  /* and left rows without a pair, beside nulls */
+    GY_JOIN_RIGHT, /* and right rows without one */
+    GY_JOIN_FULL,  /* and both */
+    GY_JOIN_SEMI,  /* the left rows that have a pair, each once */
+    GY_JOIN_ANTI   /* the left rows that have none */
+} gy_join_kind;
+
+/**
+ * Join rows.
+ *
+ * @param on       a condition whose columns may be told apart by l and r: "l.url = r.url and
+ *     l.at < r.until"; or "using (url)": equal columns, which become one. NULL: all pairs, of
+ *     GY_JOIN_INNER alone. In that of semi and anti joins a name without l or r is a right
+ *     column where there is one, as in SQL's exists
+ * @param columns  a select list over both, of semi and anti joins over the left rows: "l.url,
+ *     r.title as name". NULL: all columns
+ */
+GY_API gy_rows *gy_rows_join(gy_rows *left, gy_rows *right, gy_join_kind kind, const char *on,
+                             const char *columns);
+
+/* Set operations: columns by position, of types that have a common one; names are the left
+ * ones; nulls are equal. */
+
+/** Each row of either side, once. */
+GY_API gy_rows *gy_rows_union(gy_rows *left, gy_rows *right);
+/** The rows of both sides, the left ones first. */
+GY_API gy_rows *gy_rows_union_all(gy_rows *left, gy_rows *right);
+/** Each row that both sides have, once. */
+GY_API gy_rows *gy_rows_intersect(gy_rows *left, gy_rows *right);
+/** The same, as often as the side has it that has it less often. */
+GY_API gy_rows *gy_rows_intersect_all(gy_rows *left, gy_rows *right);
+/** Each left row that the right side lacks, once. */
+GY_API gy_rows *gy_rows_except(gy_rows *left, gy_rows *right);
+/** The left rows, each as often as the left side has it more often than the right one. */
+GY_API gy_rows *gy_rows_except_all(gy_rows *left, gy_rows *right);
+
 /* ---- Answers ---- */
 
 /**

@@ -81,6 +81,9 @@ gy_rows *gy_rows_fail(const gy_rows *input);
 
 /** A condition. */
 GY_MUST_CHECK gy_status gy_rows_read_condition(gy_rows_call *call, gy_sql_node **condition);
+/** "using (a, b)", into the join; false: the text is something else. */
+bool gy_rows_is_using(const gy_rows_call *call);
+GY_MUST_CHECK gy_status gy_rows_read_using(gy_rows_call *call, gy_sql_from *join);
 /** A select list, into the select's targets. */
 GY_MUST_CHECK gy_status gy_rows_read_targets(gy_rows_call *call, gy_sql_select *select);
 /** Keys of groups, into the select. */

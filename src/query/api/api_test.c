@@ -231,10 +231,122 @@ static gy_rows *no_frames(void)
     return gy_rows_select(rows, "count(*) as n, sum(k) as k");
 }
 
+/* ---- Two inputs ---- */
+
+static gy_rows *urls(const char *condition)
+{
+    return gy_rows_select(gy_rows_where(log_rows(), condition), "url");
+}
+
+static gy_rows *joined(gy_join_kind kind, const char *on, const char *columns)
+{
+    gy_rows *hits = gy_rows_group(log_rows(), "url", "url, count(*) as hits");
+    gy_rows *both = gy_rows_join(hits, gy_rows_table(session, "pages"), kind, on, columns);
+    return gy_rows_order_by(both, "1, 2");
+}
+
+static gy_rows *inner(void)
+{
+    return joined(GY_JOIN_INNER, "l.url = r.url", "title, hits");
+}
+
+static gy_rows *inner_all_columns(void)
+{
+    return joined(GY_JOIN_INNER, "l.url = r.url", NULL);
+}
+
+static gy_rows *left_join(void)
+{
+    return joined(GY_JOIN_LEFT, "l.url = r.url and hits > 1", "l.url, r.title");
+}
+
+static gy_rows *right_join(void)
+{
+    return joined(GY_JOIN_RIGHT, "l.url = r.url", "r.url, hits");
+}
+
+static gy_rows *full_join(void)
+{
+    return joined(GY_JOIN_FULL, " USING (url)", NULL);
+}
+
+static gy_rows *semi_join(void)
+{
+    return joined(GY_JOIN_SEMI, "l.url = r.url", NULL);
+}
+
+static gy_rows *anti_join(void)
+{
+    return joined(GY_JOIN_ANTI, "using (url)", "url, hits * 10 as tens");
+}
+
+static gy_rows *all_pairs(void)
+{
+    return gy_rows_select(joined(GY_JOIN_INNER, NULL, "title, hits"), "count(*) as n");
+}
+
+/* Rows that stand in three calls; the limits of a side are its own. */
+static gy_rows *with_itself(void)
+{
+    gy_rows *two = gy_rows_top(gy_rows_select(log_rows(), "bytes"), "bytes desc nulls last", 2);
+    gy_rows *more = gy_rows_join(two, two, GY_JOIN_INNER, "l.bytes < r.bytes",
+                                 "l.bytes as less, r.bytes as more");
+    return gy_rows_union_all(more, gy_rows_select(two, "bytes, -bytes"));
+}
+
+static gy_rows *in_either(void)
+{
+    return gy_rows_order_by(
+        gy_rows_union(urls("status = 200"),
+                      gy_rows_select(gy_rows_table(session, "pages"), "url as page")),
+        "url");
+}
+
+static gy_rows *in_both(void)
+{
+    return gy_rows_intersect(urls("status = 200"), urls("status = 500"));
+}
+
+static gy_rows *often_in_both(void)
+{
+    return gy_rows_intersect_all(urls("true"), urls("url = '/a'"));
+}
+
+static gy_rows *not_in_the_other(void)
+{
+    return gy_rows_except(urls("true"), urls("status >= 400"));
+}
+
+static gy_rows *rest(void)
+{
+    return gy_rows_order_by(gy_rows_except_all(urls("true"), urls("status >= 400")), "url");
+}
+
+static gy_rows *common_type(void)
+{
+    return gy_rows_union_all(gy_rows_select(gy_rows_take(log_rows(), 1), "bytes"),
+                             gy_rows_select(gy_rows_take(log_rows(), 1), "2.5"));
+}
+
 static const struct {
     gy_rows *(*make)(void);
     const char *answer;
 } answered[] = {
+    {inner, "title,hits\nHome,3\nNews,2\n"},
+    {inner_all_columns, "url,hits,url,title\n/a,3,/a,Home\n/b,2,/b,News\n"},
+    {left_join, "url,title\n/a,Home\n/b,News\n/c,\n"},
+    {right_join, "url,hits\n/a,3\n/b,2\n/d,\n"},
+    {full_join, "url,hits,title\n/a,3,Home\n/b,2,News\n/c,1,\n/d,,Lost\n"},
+    {semi_join, "url,hits\n/a,3\n/b,2\n"},
+    {anti_join, "url,tens\n/c,10\n"},
+    {all_pairs, "n\n9\n"},
+    {with_itself, "less,more\n10,30\n30,-30\n10,-10\n"},
+    {in_either, "url\n/a\n/b\n/c\n/d\n"},
+    {in_both, "url\n/a\n"},
+    {often_in_both, "url\n/a\n/a\n/a\n"},
+    {not_in_the_other, "url\n/c\n"},
+    {rest, "url\n/a\n/a\n/b\n/c\n"},
+    {common_type, "bytes\n10.0\n2.5\n"},
     {popular, "url,hits,bytes\n/a,2,40\n/b,1,7\n"},
     {all_logs, "n,most\n7,30\n"},
     {bars, "a,b\n2,2!\n4,4!\n"},
@@ -402,6 +514,80 @@ static gy_rows *no_utf8(void)
     return gy_rows_where(log_rows(), "url = '\xff'");
 }
 
+static gy_rows *join_with(const char *on, const char *columns)
+{
+    return gy_rows_join(log_rows(), gy_rows_table(session, "pages"), GY_JOIN_INNER, on,
+                        columns);
+}
+
+static gy_rows *both_sides_have_it(void)
+{
+    return join_with("url = r.url", NULL);
+}
+
+static gy_rows *both_sides_give_it(void)
+{
+    return gy_rows_where(join_with("l.url = r.url", NULL), "status = 200 and url = '/a'");
+}
+
+static gy_rows *listed_unknown(void)
+{
+    return join_with("l.url = r.url", "l.url,\n r.titel");
+}
+
+static gy_rows *no_such_side(void)
+{
+    return join_with("log.url = r.url", NULL);
+}
+
+static gy_rows *on_is_no_condition(void)
+{
+    return join_with("l.bytes", NULL);
+}
+
+static gy_rows *more_than_using(void)
+{
+    return join_with("using (url) join s using (url)", NULL);
+}
+
+static gy_rows *using_unknown(void)
+{
+    return join_with("using (title)", NULL);
+}
+
+static gy_rows *semi_lists_right(void)
+{
+    return gy_rows_join(log_rows(), gy_rows_table(session, "pages"), GY_JOIN_SEMI,
+                        "l.url = r.url", "l.url, r.title");
+}
+
+static gy_rows *no_on(void)
+{
+    return gy_rows_join(log_rows(), log_rows(), GY_JOIN_LEFT, NULL, NULL);
+}
+
+static gy_rows *no_kind(void)
+{
+    return gy_rows_join(log_rows(), log_rows(), (gy_join_kind)17, "true", NULL);
+}
+
+static gy_rows *other_count(void)
+{
+    gy_rows *two = gy_rows_select(log_rows(), "url, bytes");
+    return gy_rows_where(gy_rows_union(two, urls("true")), "true");
+}
+
+static gy_rows *other_types(void)
+{
+    return gy_rows_except_all(urls("true"), gy_rows_select(log_rows(), "bytes"));
+}
+
+static gy_rows *one_side_failed(void)
+{
+    return gy_rows_join(log_rows(), gy_rows_where(log_rows(), "status ="), GY_JOIN_INNER,
+                        "also wrong =", NULL);
+}
+
 static const struct {
     gy_rows *(*make)(void);
     gy_status status;
@@ -432,6 +618,22 @@ static const struct {
     {wrong_options, GY_ARG, "gy_rows_read:1:1: "},
     {other_frames, GY_TYPE, "gy_rows_frames: frame 0 has other columns than the schema\n"},
     {wrong_row, GY_NUMERIC, "gy_rows_run: "},
+    {both_sides_have_it, GY_ARG, "gy_rows_join:1:1: column \"url\" is ambiguous: 2 columns"},
+    {both_sides_give_it, GY_ARG, "gy_rows_where:1:18: column \"url\" is ambiguous: 2 columns"},
+    {listed_unknown, GY_NOTFOUND,
+     "gy_rows_join:2:2: there is no column \"titel\"; the nearest name is \"title\"\n"},
+    {no_such_side, GY_NOTFOUND, "gy_rows_join:1:1: there is no table \"log\" here\n"},
+    {on_is_no_condition, GY_TYPE, "gy_rows_join:1:1: "},
+    {more_than_using, GY_FORMAT,
+     "gy_rows_join:1:1: expected using (columns), and nothing else"},
+    {using_unknown, GY_NOTFOUND, "gy_rows_join:1:1: there is no column \"title\""},
+    {semi_lists_right, GY_NOTFOUND, "gy_rows_join:1:8: there is no table \"r\" here\n"},
+    {no_on, GY_ARG, "gy_rows_join: no text: expected a condition, or using (columns)\n"},
+    {no_kind, GY_ARG, "gy_rows_join:1:1: a join of kind 17\n"},
+    {other_count, GY_FORMAT,
+     "gy_rows_union: the sides of a set operation have 2 and 1 columns\n"},
+    {other_types, GY_TYPE, "gy_rows_except_all: column 1 is text on one side and int64 on the"},
+    {one_side_failed, GY_FORMAT, "gy_rows_where:1:9: syntax error at end of input\n"},
     {no_utf8, GY_FORMAT, "gy_rows_where:1:8: bytes that are no UTF-8\n"},
 };
 
@@ -525,6 +727,24 @@ GY_TEST(answers_outlive_their_session)
     source.close(source.arg);
     gy_schema_drop(schema);
     gy_text_free(&out);
+}
+
+GY_TEST(rows_of_two_sessions_do_not_meet)
+{
+    gy_rows_session *own = NULL;
+    gy_text out = {.data = NULL};
+    char path[512];
+    path_of("log.csv", path);
+    assert_int_equal(gy_rows_session_new(NULL, &own), GY_OK);
+    gy_rows *other = gy_rows_read(own, path, NULL);
+    assert_int_equal(answer_of(gy_rows_union(log_rows(), other), &out), GY_ARG);
+    assert_int_equal(
+        answer_of(gy_rows_join(other, log_rows(), GY_JOIN_SEMI, "true", NULL), &out), GY_ARG);
+    assert_string_equal(gy_text_get(&out), "gy_rows_union: rows of two sessions\n"
+                                           "gy_rows_join:1:1: rows of two sessions\n"
+                                           "    true\n    ^\n");
+    gy_text_free(&out);
+    gy_rows_session_free(own);
 }
 
 GY_TEST(sessions_refuse_what_they_cannot_do)

@@ -1,6 +1,9 @@
 /* Texts of calls: each is read as what it is in a statement, and nothing else. */
 #include "query/api/api_priv.h"
 
+#include <string.h>
+#include <strings.h>
+
 /* Parts of a selection. */
 enum { TARGETS = 1, FROM = 2, GROUPS = 4, ORDER = 8 };
 
@@ -60,6 +63,30 @@ gy_status gy_rows_read_condition(gy_rows_call *call, gy_sql_node **condition)
         return gy_rows_refuse(call, GY_FORMAT, "expected one condition");
     }
     *condition = read->targets[0].value;
+    return GY_OK;
+}
+
+bool gy_rows_is_using(const gy_rows_call *call)
+{
+    static const char word[] = "using";
+    const char *text = call->source.text + strspn(call->source.text, " \t\r\n");
+    return strncasecmp(text, word, sizeof(word) - 1) == 0 &&
+           strchr(" \t\r\n(", text[sizeof(word) - 1]) != NULL;
+}
+
+gy_status gy_rows_read_using(gy_rows_call *call, gy_sql_from *join)
+{
+    const gy_sql_select *read = NULL;
+    const char *what = "using (columns)";
+    GY_TRY(read_part(call, "select 1 from l join r ", FROM, what, &read));
+    GY_ASSERT(read != NULL && read->from != NULL);
+    const gy_sql_from *from = read->from;
+    if (from->kind != GY_SQL_JOIN || from->left->kind != GY_SQL_TABLE ||
+        from->right->kind != GY_SQL_TABLE) {
+        return gy_rows_refuse(call, GY_FORMAT, "expected %s, and nothing else", what);
+    }
+    join->using = from->using;
+    join->using_count = from->using_count;
     return GY_OK;
 }
 
