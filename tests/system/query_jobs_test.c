@@ -49,6 +49,16 @@ static const char *const lines[] = {
     "groups in part, 3 parts by the hash of c'",
     "gyre query --tables . -p 2 --split 64 --stats 'select a from t where a > 1' 2>said "
     ">/dev/null && grep -q '^ *2 rows .*filter' said",
+    "gyre query --tables . -p 2 --split 4096 --stats 'select n % 7, count(*) from big where n "
+    "> "
+    "0 group by 1' 2>said >/dev/null && grep -Eq '^ *189 rows +[0-9.]+ KiB +[0-9.]+ s .* "
+    "aggregate count.*, in part$' said && grep -Eq '^ *20000 rows +156.2 KiB .* filter' said "
+    "&& "
+    "grep -Eq '^ *7 rows .* aggregate .*, of states$' said",
+    "seq 400000 | sed '1i n' >l.csv; gyre query --tables . -p 2 --memory 16MiB --stats 'select "
+    "count(*) from (select distinct n from l) x' 2>said >/dev/null && grep -Eq 'spilled "
+    "[0-9.]+ .iB in [1-9][0-9]*  *distinct n, of states' said && grep -v ', of states' said | "
+    "grep -c 'in [1-9]' | grep -qx 0",
     "gyre query --tables . -p 2 'select a from t; select c from t' | grep -c '(3 rows)' | grep "
     "-qx 2",
     "gyre query --tables . -p 2 --folder $PWD/own 'select a from t; select c from t' && [ -e "

@@ -20,6 +20,16 @@ enum {
 /** What the failure of a vertex begins with whose rows are wrong. */
 #define GY_QUERY_WRONG_ROWS "rows of the query are wrong: "
 
+/** What is counted of an operator: of number 3 of stage 2 as "rows 2.3". */
+#define GY_QUERY_COUNT_LIST(X)                                                                 \
+    X("rows", rows)                                                                            \
+    X("ns", time_ns)                                                                           \
+    X("bytes", bytes)                                                                          \
+    X("spilled", counts.spilled_bytes)                                                         \
+    X("spills", counts.spills)
+
+enum { GY_QUERY_COUNTERS_MAX = 60 }; /* of a vertex there are 64 */
+
 /** A job; stage i of `stages` has pieces[i]. */
 struct gy_query_job {
     gy_query_job_options options;

@@ -303,7 +303,8 @@ static gy_status open_states(gy_query_work *work, gy_query_run *run,
     const gy_status status = open_ports(work, input, schema, stream);
     gy_schema_drop(schema);
     GY_TRY(status);
-    return gy_query_aggregate_rows(run, input->aggregate, &below, GY_ROWS_FINAL, stream);
+    GY_TRY(gy_query_aggregate_rows(run, input->aggregate, &below, GY_ROWS_FINAL, stream));
+    return gy_query_meter_stream(run, input->aggregate, stream);
 }
 
 gy_status gy_query_input_open(gy_query_work *work, gy_query_run *run,

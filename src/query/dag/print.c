@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where an operator's rows are counted: in the order in which fragments are read. */
+/* Operators are counted by their numbers in a fragment: in the order in which it is read,
+ * inputs first, then the aggregates of what the stage reads, and that of what it gives. */
 typedef struct printer {
-    const gy_query_job *job; /* NULL: guesses alone */
+    const gy_query_job *job;     /* NULL: guesses alone */
+    const gy_job_report *report; /* NULL: it did not run */
     const gy_query_stages *stages;
     uint32_t stage;
-    uint32_t number; /* the next operator's, from behind: inputs come first */
     gy_text *text;
 } printer;
 
@@ -18,22 +19,68 @@ static uint32_t count_nodes(const gy_query_node *node)
     return node == NULL ? 0 : 1 + count_nodes(node->left) + count_nodes(node->right);
 }
 
-static void print_node(printer *to, const gy_query_node *node, int depth, uint32_t first)
+static int64_t get_count(const printer *to, const char *what, uint32_t number)
+{
+    char name[64];
+    gy_print(name, sizeof(name), "%s %u.%u", what, to->stage, number);
+    return gy_job_report_counter(to->report, name);
+}
+
+/* What all vertices of the stage did in the operator. */
+static void print_meter(const printer *to, uint32_t number)
+{
+    gy_query_meter meter = {.rows = 0};
+#define GY_X(what, field) *(int64_t *)&meter.field = get_count(to, what, number);
+    GY_QUERY_COUNT_LIST(GY_X)
+#undef GY_X
+    gy_query_meter_print(&meter, to->text);
+}
+
+/* An aggregate whose rows or answers are states, once it ran; whether it was printed. */
+static bool print_states(const printer *to, const gy_query_node *node, int depth,
+                         uint32_t number, const char *end)
+{
+    if (node == NULL || to->report == NULL) {
+        return false;
+    }
+    print_meter(to, number);
+    gy_text_add(to->text, "%*s", 2 * depth, "");
+    gy_query_node_print(&to->stages->plan, node, to->text);
+    gy_text_add(to->text, "%s\n", end);
+    return true;
+}
+
+/* An input's aggregate, if the operator reads one, has a number behind those of the stage's
+ * operators. */
+static void print_input(const printer *to, const gy_query_node *node, int depth)
+{
+    const gy_query_stage *stage = to->stages->items[to->stage];
+    uint32_t number = count_nodes(stage->root);
+    for (uint32_t i = 0; i < stage->input_count; i++) {
+        const gy_query_input *input = stage->inputs[i];
+        if (&input->leaf == node->table) {
+            (void)print_states(to, input->aggregate, depth, number, ", of states");
+        }
+        number += input->aggregate != NULL ? 1 : 0;
+    }
+}
+
+static void print_node(const printer *to, const gy_query_node *node, int depth, uint32_t first)
 {
     const uint32_t lefts = count_nodes(node->left);
     const uint32_t number = first + lefts + count_nodes(node->right);
-    char name[64];
-    gy_print(name, sizeof(name), "rows %u.%u", to->stage, number);
-    if (to->job != NULL && to->job->report != NULL) {
-        gy_text_add(to->text, "%12lld rows  ",
-                    (long long)gy_job_report_counter(to->job->report, name));
+    if (to->report != NULL) {
+        print_meter(to, number);
     }
     gy_text_add(to->text, "%*s", 2 * depth, "");
     gy_query_node_print(&to->stages->plan, node, to->text);
-    if (to->job == NULL || to->job->report == NULL) {
+    if (to->report == NULL) {
         gy_text_add(to->text, "  (about %.0f rows)", node->rows);
     }
     gy_text_add(to->text, "\n");
+    if (node->kind == GY_QUERY_SCAN) {
+        print_input(to, node, depth + 1);
+    }
     if (node->left != NULL) {
         print_node(to, node->left, depth + 1, first);
     }
@@ -75,14 +122,13 @@ static void print_sink(const gy_query_stages *stages, const gy_query_sink *sink,
 }
 
 /* The stage's line of the report. */
-static const gy_job_stage *find_stage(const gy_query_job *job, uint32_t number)
+static const gy_job_stage *find_stage(const printer *to)
 {
     char begin[32];
-    const size_t size = gy_print(begin, sizeof(begin), "%u ", number);
-    for (size_t i = 0; job != NULL && job->report != NULL && i < job->report->stage_count;
-         i++) {
-        if (strncmp(job->report->stages[i].name, begin, size) == 0) {
-            return &job->report->stages[i];
+    const size_t size = gy_print(begin, sizeof(begin), "%u ", to->stage);
+    for (size_t i = 0; to->report != NULL && i < to->report->stage_count; i++) {
+        if (strncmp(to->report->stages[i].name, begin, size) == 0) {
+            return &to->report->stages[i];
         }
     }
     return NULL;
@@ -95,7 +141,7 @@ static void print_largest(const printer *to, const gy_query_stage *stage)
     for (uint32_t i = 0; stage->sink.parts > 1 && i < stage->sink.parts; i++) {
         char name[64];
         gy_print(name, sizeof(name), "part %u.%u", to->stage, i);
-        const int64_t rows = gy_job_report_counter(to->job->report, name);
+        const int64_t rows = gy_job_report_counter(to->report, name);
         all += rows;
         largest = GY_MAX(largest, rows);
     }
@@ -105,9 +151,19 @@ static void print_largest(const printer *to, const gy_query_stage *stage)
     }
 }
 
-static void print_stage(printer *to, const gy_query_stage *stage)
+/* Of what a stage gives states come last. */
+static uint32_t number_of_states(const gy_query_stage *stage)
 {
-    const gy_job_stage *done = find_stage(to->job, to->stage);
+    uint32_t number = count_nodes(stage->root);
+    for (uint32_t i = 0; i < stage->input_count; i++) {
+        number += stage->inputs[i]->aggregate != NULL ? 1 : 0;
+    }
+    return number;
+}
+
+static void print_stage(const printer *to, const gy_query_stage *stage)
+{
+    const gy_job_stage *done = find_stage(to);
     char bytes[32];
     gy_text_add(to->text, "stage %u: ", to->stage);
     if (stage->table != NULL && to->job == NULL) {
@@ -128,13 +184,19 @@ static void print_stage(printer *to, const gy_query_stage *stage)
         print_largest(to, stage);
     }
     gy_text_add(to->text, "\n");
-    print_node(to, stage->root, 1, 0);
+    const bool gives_states =
+        print_states(to, stage->sink.aggregate, 1, number_of_states(stage), ", in part");
+    print_node(to, stage->root, gives_states ? 2 : 1, 0);
 }
 
 static void print_all(const gy_query_job *job, const gy_query_stages *stages, gy_text *text)
 {
     for (uint32_t i = 0; i < stages->count; i++) {
-        printer to = {.job = job, .stages = stages, .stage = i, .text = text};
+        const printer to = {.job = job,
+                            .report = job != NULL ? job->report : NULL,
+                            .stages = stages,
+                            .stage = i,
+                            .text = text};
         print_stage(&to, stages->items[i]);
     }
 }

@@ -301,6 +301,7 @@ static const gy_query_node *get_states(reader *from)
     gy_query_node *node = take(from, 1, sizeof(*node));
     if (node != NULL) {
         node->kind = GY_QUERY_AGGREGATE;
+        node->number = from->to->plan.node_count++;
         node->columns = get_columns(from, &node->count);
         get_aggregates(from, node);
     }

@@ -154,6 +154,7 @@ static gy_status write_all(output *out, gy_query_run *run)
     if (out->sink->aggregate != NULL) {
         GY_TRY(gy_query_aggregate_rows(run, out->sink->aggregate, run->plan->root,
                                        GY_ROWS_PARTIAL, &stream));
+        GY_TRY(gy_query_meter_stream(run, out->sink->aggregate, &stream));
     }
     gy_status status = GY_OK;
     while (status == GY_OK) {
@@ -167,23 +168,39 @@ static gy_status write_all(output *out, gy_query_run *run)
 
 /* ---- Counting ---- */
 
-enum { COUNTERS_MAX = 60 }; /* of a vertex there are 64 */
+typedef struct counting {
+    gy_vertex *vertex;
+    const char *stage;
+    int left; /* counters that there may still be */
+} counting;
 
-static void count_rows(const output *out, const gy_query_run *run, const char *stage)
+static void count_one(counting *to, const char *what, uint32_t number, int64_t value)
 {
     char name[64];
-    const uint32_t nodes = GY_MIN(run->plan->node_count, (uint32_t)COUNTERS_MAX);
-    for (uint32_t i = 0; i < nodes; i++) {
-        gy_print(name, sizeof(name), "rows %s.%u", stage, i);
-        gy_vertex_count(out->work->vertex, name, run->meters[i].rows);
+    if (value != 0 && to->left > 0) {
+        gy_print(name, sizeof(name), "%s %s.%u", what, to->stage, number);
+        gy_vertex_count(to->vertex, name, value);
+        to->left--;
     }
-    for (uint32_t i = 0; out->sink->parts > 1 && i < out->sink->parts; i++) {
-        if (out->sink->parts + nodes > COUNTERS_MAX) {
-            break; /* the largest of some is not the largest */
+}
+
+/* What operators did, as counters of the job: rows of all of them, then times of all, ... */
+static void count_work(const output *out, const gy_query_run *run, const char *stage)
+{
+    counting to = {.vertex = out->work->vertex, .stage = stage, .left = GY_QUERY_COUNTERS_MAX};
+    const uint32_t parts = out->sink->parts;
+    /* where there is room, whatever operators count: the largest of some is not the largest */
+    for (uint32_t i = 0; parts > 1 && i < parts; i++) {
+        if (parts + 2 * run->plan->node_count <= GY_QUERY_COUNTERS_MAX) {
+            count_one(&to, "part", i, out->counts[i]);
         }
-        gy_print(name, sizeof(name), "part %s.%u", stage, i);
-        gy_vertex_count(out->work->vertex, name, out->counts[i]);
     }
+#define GY_X(what, field)                                                                      \
+    for (uint32_t i = 0; i < run->plan->node_count; i++) {                                     \
+        count_one(&to, what, i, (int64_t)run->meters[i].field);                                \
+    }
+    GY_QUERY_COUNT_LIST(GY_X)
+#undef GY_X
 }
 
 /* ---- The program ---- */
@@ -207,7 +224,7 @@ static gy_status run_fragment(gy_query_work *work, const char *stage)
     run.keeping += out.sink->aggregate != NULL ? 1 : 0;
     status = status == GY_OK ? write_all(&out, &run) : status;
     if (status == GY_OK) {
-        count_rows(&out, &run, stage);
+        count_work(&out, &run, stage);
     }
     gy_query_run_fini(&run);
     gy_engine_free(engine);

@@ -88,7 +88,7 @@ gy_status gy_query_schema_of(const gy_query_plan *plan, const uint32_t *numbers,
 
 gy_status gy_query_step_of(gy_query_run *run, const gy_query_node *node, gy_query_step *step)
 {
-    *step = (gy_query_step){.node = node};
+    *step = (gy_query_step){.node = node, .meter = &run->meters[node->number]};
     if (node->kind == GY_QUERY_FILTER) {
         return gy_query_bind_conditions(run, node, node->left, NULL, &step->condition);
     }

@@ -44,8 +44,8 @@ GY_MUST_CHECK gy_status gy_query_files_retype(gy_query_files *files, gy_engine *
 
 /** What an operator did. */
 typedef struct gy_query_meter {
-    int64_t rows, frames;
-    int64_t time_ns; /* within it and its inputs */
+    int64_t rows, frames, bytes; /* that it gave; bytes as gy_rows_bytes counts them */
+    int64_t time_ns;             /* within it and its inputs */
     gy_rows_counts counts;
 } gy_query_meter;
 
@@ -95,7 +95,10 @@ GY_MUST_CHECK gy_status gy_query_aggregate_rows(gy_query_run *run, const gy_quer
 
 /* ---- meters.c ---- */
 
-/** An operator a line, with its rows, its time (that of its inputs in it) and its spills. */
+/** What an operator did, before its name. */
+void gy_query_meter_print(const gy_query_meter *meter, gy_text *text);
+/** An operator a line, with its rows, their bytes, its time (that of its inputs in it) and its
+ * spills. */
 void gy_query_print_meters(const gy_query_run *run, gy_text *text);
 
 /* ---- scan.c ---- */
@@ -106,6 +109,7 @@ typedef struct gy_query_step {
     const gy_expr *condition;     /* of a filter */
     const gy_expr *const *values; /* (node->count) of a projection */
     gy_schema *schema;            /* of a projection; held */
+    gy_query_meter *meter;        /* of a step that is not the last one */
 } gy_query_step;
 
 enum { GY_QUERY_STEPS_MAX = 16 };
@@ -116,6 +120,8 @@ GY_MUST_CHECK gy_status gy_query_scan(gy_query_run *run, const gy_query_node *no
 GY_MUST_CHECK gy_status gy_query_scan_steps(gy_query_run *run, const gy_query_node *node,
                                             const gy_query_step *steps, int count,
                                             gy_query_stream *stream);
+/** Count a frame that an operator gave, by any thread; without time. */
+void gy_query_meter_add(gy_query_meter *meter, const gy_frame *frame);
 /** Take a frame through steps: *frame is dropped, or is what came out. */
 GY_MUST_CHECK gy_status gy_query_take_steps(const gy_query_step *steps, int count,
                                             gy_frame **frame);

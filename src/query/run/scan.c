@@ -36,6 +36,9 @@ gy_status gy_query_take_steps(const gy_query_step *steps, int count, gy_frame **
     for (int i = 0; i < count; i++) {
         gy_frame *out = NULL;
         const gy_query_step *step = &steps[i];
+        if (i > 0) {
+            gy_query_meter_add(steps[i - 1].meter, *frame);
+        }
         const gy_status status = step->condition != NULL
                                      ? gy_expr_filter(step->condition, *frame, &out)
                                      : gy_expr_project(step->values, (int)step->node->count,
@@ -120,6 +123,9 @@ static gy_status take_steps(const scan *in, gy_frame **frame)
         gy_frame_drop(*frame);
         *frame = kept;
         GY_TRY(status);
+    }
+    if (in->step_count > 0) {
+        gy_query_meter_add(&in->run->meters[in->node->number], *frame);
     }
     return gy_query_take_steps(in->steps, in->step_count, frame);
 }

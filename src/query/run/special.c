@@ -388,6 +388,7 @@ static gy_status next_metered(void *arg, gy_frame **frame)
     if (status == GY_OK) {
         meter->rows += gy_frame_rows(*frame);
         meter->frames++;
+        meter->bytes += (int64_t)gy_rows_bytes(*frame);
     }
     return status;
 }
