@@ -305,7 +305,9 @@ GY_API gy_node gy_op_batch_norm_inference(gy_node x, gy_node gain, gy_node bias,
 
 /** In gy_op_reshape: the size that remains. */
 #define GY_ANY INT64_MAX
-/** The same elements, row-major, in other sizes (rank), one of which may be GY_ANY. */
+/** The same elements, row-major, in other sizes (rank), one of which may be GY_ANY. Where the
+ * sizes differ in the first alone, of which one is GY_BATCH and the other a number, that number
+ * is what the batch of a run must be: a run of another batch fails with GY_SHAPE. */
 GY_API gy_node gy_op_reshape(gy_node a, const int64_t *sizes, int rank);
 /** dims: a permutation, one entry a dimension; dimension i of the result is dims[i] of `a`. */
 GY_API gy_node gy_op_transpose(gy_node a, const int *dims);

@@ -500,4 +500,35 @@ GY_TEST(a_hook_is_told_of_each_fetch)
     gy_graph_free(g);
 }
 
+/* A parameter of as many rows as the batch has: another batch is refused, this one is fed. */
+GY_TEST(rows_stand_for_the_batch)
+{
+    gy_graph *g = NULL;
+    gy_session *session = NULL;
+    gy_tensor *batch[2] = {NULL, NULL}, *sum = NULL;
+    assert_ok(gy_graph_new(&g));
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 2}, 2);
+    gy_node rows = gy_graph_parameter(g, "state", GY_F64, (int64_t[]){3, 2}, 2,
+                                      (gy_init){.kind = GY_INIT_CONSTANT, .scale = 4});
+    gy_node both = gy_op_add(x, gy_op_reshape(rows, (int64_t[]){GY_BATCH, 2}, 2));
+    gy_node fetch = gy_op_sum(gy_op_reshape(both, (int64_t[]){3, 2}, 2), 0, false);
+    assert_ok(gy_graph_status(g));
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(gy_tensor_zeros(NULL, GY_F64, (int64_t[]){3 + i, 2}, 2, &batch[i]));
+    }
+    assert_ok(gy_session_run(session, &(gy_feed){x, batch[0]}, 1, 0, &fetch, 1, &sum));
+    assert_true(gy_tensor_get(sum, 0) == 24);
+    gy_tensor_drop(sum);
+    assert_status(gy_session_run(session, &(gy_feed){x, batch[1]}, 1, 0, &fetch, 1, &sum),
+                  GY_SHAPE);
+    assert_non_null(strstr(gy_error_text(), "f64[3,2] to f64[4,2]"));
+    (void)gy_op_reshape(x, (int64_t[]){3, 3}, 2);
+    assert_status(gy_graph_status(g), GY_SHAPE);
+    gy_tensor_drop(batch[0]);
+    gy_tensor_drop(batch[1]);
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
 GY_TEST_MAIN(NULL, NULL)

@@ -44,6 +44,18 @@ static bool remaining(int64_t count, int64_t others, int64_t *size)
     return true;
 }
 
+/* The batch and a number of rows, in one dimension: before the batch is bound nobody knows
+ * whether they are the same, afterwards they must be. */
+static bool is_batch_of_rows(const gy_type *a, const gy_type *b)
+{
+    bool fits = a->rank == b->rank && a->rank > 0;
+    for (int dim = 1; fits && dim < a->rank; dim++) {
+        fits = a->sizes[dim] == b->sizes[dim] && a->sizes[dim] >= 0;
+    }
+    return fits && ((a->sizes[0] == GY_BATCH && b->sizes[0] >= 0) ||
+                    (b->sizes[0] == GY_BATCH && a->sizes[0] >= 0));
+}
+
 static gy_status reshape_infer(const gy_attributes *attributes, const gy_type *inputs,
                                int input_count, gy_type *outputs)
 {
@@ -68,7 +80,7 @@ static gy_status reshape_infer(const gy_attributes *attributes, const gy_type *i
         shown.sizes[open] = 1;
         return reshape_failure(&inputs[0], &shown);
     }
-    if (gy_type_count(&type) != count) {
+    if (gy_type_count(&type) != count && !is_batch_of_rows(&inputs[0], &type)) {
         return reshape_failure(&inputs[0], &type);
     }
     if (count == INT64_MIN && !gy_type_is_same_shape(&type, &inputs[0])) {
