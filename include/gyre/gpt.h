@@ -1,7 +1,8 @@
 /**
- * Language models over characters: text files as data sets, GPT, and what it writes.
+ * Language models over characters: text files as data sets, GPT and LSTM, and what they write.
  *
- * @source Radford et al., "Language models are unsupervised multitask learners" (GPT-2), 2019
+ * @source Radford et al., "Language models are unsupervised multitask learners" (GPT-2), 2019;
+ * Hochreiter & Schmidhuber, "Long short-term memory", 1997
  */
 #ifndef GYRE_GPT_H
 #define GYRE_GPT_H
@@ -54,6 +55,34 @@ typedef struct gy_gpt_options {
 GY_API GY_MUST_CHECK gy_status gy_gpt_new(const gy_gpt_options *options,
                                           const gy_model_options *base, gy_model **model);
 
+/** The architecture's name in model files. */
+#define GY_LSTM_MODEL "lstm"
+
+/** Zero: two layers of 256 units, no dropout. */
+typedef struct gy_lstm_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    int layers, hidden;
+    double dropout; /* of what each layer but the last hands to the next one */
+} gy_lstm_options;
+/**
+ * Layers of long short-term memory over an embedding of the characters, not trained; caller
+ * owns it. State goes from each batch to the next (gy_model_carried): a data set of
+ * gy_dataset_open_text is read as streams. Each layer and each time step is a handful of nodes
+ * of their own, so that a mesh's axis pipe cuts layers into stages that work on neighbouring
+ * times at once.
+ *
+ * Parameters: embedding (characters, hidden); of each layer "layer0.input.weight" and
+ * "layer0.hidden.weight" (hidden, 4 hidden), "layer0.bias" (4 hidden), the columns gate by gate
+ * as PyTorch has their transposes (input, forget, cell, output; its two biases are one here);
+ * decoder.weight (hidden, characters), decoder.bias.
+ * @param options  NULL: the defaults
+ * @param base     as of gy_gpt_new; input_sizes[0] is the length of back-propagation through
+ *                 time
+ * @return as gy_model_new
+ */
+GY_API GY_MUST_CHECK gy_status gy_lstm_new(const gy_lstm_options *options,
+                                           const gy_model_options *base, gy_model **model);
+
 /** Zero: 500 characters, drawn as the model says. */
 typedef struct gy_generate_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -67,8 +96,9 @@ typedef struct gy_generate_options {
     void *arg;
 } gy_generate_options;
 /**
- * Continue a text. The model sees as many of the last characters as its windows have; each
- * character computes a whole window, whatever of it is known.
+ * Continue a text. A GPT sees as many of the last characters as its windows have; each
+ * character computes a whole window, whatever of it is known. An LSTM sees all of them; each
+ * computes one time step.
  *
  * @param model   of characters, on one rank: its classes are named after them
  * @param prompt  UTF-8; of an empty one the model sees a line end, or, where it knows none, a

@@ -133,6 +133,23 @@ GY_API gy_node gy_model_parameter(gy_model_builder *builder, const char *name,
  * norm with its running statistics. */
 GY_API gy_node gy_model_layer(gy_model_builder *builder, const char *name, gy_layer layer,
                               gy_node x);
+/**
+ * State that is handed on from each batch to the next, (batch, sizes…) of the model's element
+ * type: zeros at the start of an epoch or an evaluation, then what gy_model_carry said. No
+ * gradient passes from a batch to the one before (truncated back-propagation through time).
+ *
+ * A model with such state reads its data set as streams. Of `count` samples that follow one
+ * another and batches of b rows, row r of batch k is sample r (count / b) + k: each row goes on
+ * where it ended in the batch before. The count % b last samples are not read, every epoch has
+ * the same order, and several batches an update are windows that follow one another.
+ * @param name   of the state, in no other use; each form of the model names the same ones
+ * @param sizes  (rank) of one row
+ * @source Werbos 1990; the layout is that of PyTorch's word_language_model
+ */
+GY_API gy_node gy_model_carried(gy_model_builder *builder, const char *name,
+                                const int64_t *sizes, int rank);
+/** What the next batch finds in state `name`: a value of the same sizes. Once for each. */
+GY_API void gy_model_carry(gy_model_builder *builder, const char *name, gy_node next);
 /** Whether this form is the one for training: with dropout, by the statistics of the batch. */
 GY_API bool gy_model_is_training(const gy_model_builder *builder);
 /** The text of gy_model_options.configuration, or of the file that is loaded; "" for none. */
@@ -400,7 +417,8 @@ GY_API GY_MUST_CHECK gy_status gy_train_explain_runs(gy_model *model, int lines_
 
 /**
  * Loss and accuracy over the labels of a data set, shared among the ranks; `predicted` (count,
- * label sizes…) may be NULL.
+ * label sizes…) may be NULL. A model that hands state on (gy_model_carried) reads the set as
+ * `batch` streams: means are over what these have, and the rest is predicted as 0.
  * @return GY_OK; GY_SHAPE samples of other sizes than the model takes, or none; GY_ARG; what
  * data, ranks failed with
  */
@@ -408,7 +426,8 @@ GY_API GY_MUST_CHECK gy_status gy_model_evaluate(gy_model *model, gy_dataset *da
                                                  int64_t batch, double *loss, double *accuracy,
                                                  int32_t *predicted);
 /** Class log-probabilities of x (rows, input sizes…) -> out (rows, label sizes…, classes) f32,
- * held once by the caller; this rank alone computes them. @return GY_OK; GY_SHAPE; GY_NOMEM */
+ * held once by the caller; this rank alone computes them, from a state of zeros where the model
+ * hands one on. @return GY_OK; GY_SHAPE; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
 
 /**
@@ -421,9 +440,9 @@ GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
 /**
  * Load a model of any architecture that gy_model_save wrote. Of the options it takes seed,
  * communicator and workers, and of a program's own function `build` and `arg`: the one that the
- * model was saved with. Models that gy_model_named and gy_gpt_new made need none. One of
- * several ranks reads values when they are first used, its parts alone: until then the file
- * stays open, and another version in its place is GY_STATE.
+ * model was saved with. Models that gy_model_named, gy_gpt_new and gy_lstm_new made need none.
+ * One of several ranks reads values when they are first used, its parts alone: until then the
+ * file stays open, and another version in its place is GY_STATE.
  * @return GY_OK; GY_FORMAT names what does not fit; GY_MISMATCH a configuration that is not the
  * file's; GY_ARG the file is of a function and there is none, or of layers and there is one;
  * what reading failed with

@@ -1,4 +1,5 @@
-/* gyre generate: continue a text with a model that 'gyre train gpt' saved. */
+/* gyre generate: continue a text with a model that 'gyre train gpt' or 'gyre train
+ * lstm' saved. */
 #include "cli/cli.h"
 #include "cli/report.h"
 
@@ -82,8 +83,9 @@ const gy_command gy_command_generate = {
     .operands_most = 1,
     .description =
         "Prints the prompt and the characters that follow it, drawn one by one by what the\n"
-        "model that 'gyre train gpt' saved as MODEL (such as out/gpt/model.safetensors)\n"
-        "makes of those before. An empty prompt stands for a line end.",
+        "model that 'gyre train gpt' or 'gyre train lstm' saved as MODEL (such as\n"
+        "out/gpt/model.safetensors) makes of those before. An empty prompt stands for a line "
+        "end.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

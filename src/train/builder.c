@@ -1,6 +1,7 @@
 /**
  * What a model's function builds with: parameters by name, the same ones in each form.
  */
+#include "base/text.h"
 #include "graph/graph.h"
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
@@ -69,6 +70,126 @@ gy_node gy_model_parameter(gy_model_builder *builder, const char *name, const in
                                        name));
     }
     return gy_train_builder_slot(builder, name, sizes, rank, init, GY_SLOT_PARAMETER);
+}
+
+/* ---- state that batches hand on ---- */
+
+static gy_train_carried *find_carried(gy_model *model, const char *name)
+{
+    for (size_t i = 0; i < model->carried_count; i++) {
+        if (strcmp(model->carried[i].name, name) == 0) {
+            return &model->carried[i];
+        }
+    }
+    return NULL;
+}
+
+/* It is found when the evaluation form names it, which is built behind the other. */
+static gy_status add_carried(gy_model *model, const char *name, gy_node fed)
+{
+    GY_ASSERT(find_carried(model, name) == NULL);
+    GY_TRY(GY_GROW("train.carried", model->carried, model->carried_capacity,
+                   model->carried_count + 1));
+    gy_train_carried *made = &model->carried[model->carried_count++];
+    *made = (gy_train_carried){.fed = fed, .next = fed};
+    gy_print(made->name, sizeof(made->name), "%s", name);
+    return GY_OK;
+}
+
+static void slot_name(const char *name, char out[GY_TRAIN_NAME_BYTES])
+{
+    gy_print(out, GY_TRAIN_NAME_BYTES, "%s/" GY_TRAIN_CARRIED, name);
+}
+
+/* In a training each rank keeps the state of its rows of the batch, as its rows come to it. */
+static gy_node kept_state(gy_model *model, const char *name, const int64_t *sizes, int rank)
+{
+    char full[GY_TRAIN_NAME_BYTES];
+    int64_t all[GY_TENSOR_RANK_MAX] = {model->carried_rows}, batch[GY_TENSOR_RANK_MAX];
+    slot_name(name, full);
+    memcpy(&all[1], sizes, (size_t)rank * sizeof(*sizes));
+    memcpy(batch, all, sizeof(batch));
+    batch[0] = GY_BATCH;
+    gy_node state = gy_model_slot(model, full, all, rank + 1, gy_init_zeros(), GY_SLOT_STATE);
+    if (gy_graph_status(model->graph) == GY_OK) {
+        const gy_status status = gy_pin(state, "data", (gy_placement){.kind = GY_SHARD});
+        if (status < 0) {
+            gy_graph_fail(model->graph, status, full);
+        }
+    }
+    return gy_op_reshape(state, batch, rank + 1);
+}
+
+gy_node gy_model_carried(gy_model_builder *builder, const char *name, const int64_t *sizes,
+                         int rank)
+{
+    gy_model *model = builder->model;
+    int64_t batch[GY_TENSOR_RANK_MAX] = {GY_BATCH};
+    if (name == NULL || name[0] == '\0' || strlen(name) >= GY_TRAIN_PARAMETER_BYTES ||
+        rank < 0 || rank >= GY_TENSOR_RANK_MAX || strcmp(name, "x") == 0) {
+        return failed(builder,
+                      gy_fail(GY_ARG,
+                              "state '%.40s' of %d dimensions: expected a name of 1 to %d "
+                              "bytes other than x, and up to %d dimensions",
+                              name == NULL ? "" : name, rank, GY_TRAIN_PARAMETER_BYTES - 1,
+                              GY_TENSOR_RANK_MAX - 1));
+    }
+    memcpy(&batch[1], sizes, (size_t)rank * sizeof(*sizes));
+    if (builder->is_training) {
+        return model->carried_rows > 0
+                   ? kept_state(model, name, sizes, rank)
+                   : gy_graph_fill(model->graph, model->dtype, batch, rank + 1, 0);
+    }
+    const gy_node fed = gy_graph_input(model->graph, name, model->dtype, batch, rank + 1);
+    if (fed.index >= 0) {
+        const gy_status status = add_carried(model, name, fed);
+        if (status < 0) {
+            return failed(builder, status);
+        }
+    }
+    return fed;
+}
+
+/* An assignment of each training batch, as running statistics are. */
+static gy_status add_assignment(gy_model *model, const char *name, gy_node next)
+{
+    char full[GY_TRAIN_NAME_BYTES];
+    slot_name(name, full);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        if (strcmp(model->slots[i].name, full) != 0) {
+            continue;
+        }
+        const gy_node slot = model->slots[i].node;
+        const gy_type *type = gy_graph_type(model->graph, (gy_value){slot.index, 0});
+        const gy_node rows = gy_op_reshape(next, type->sizes, type->rank);
+        GY_TRY(gy_graph_status(model->graph));
+        GY_TRY(GY_GROW("train.statistics", model->statistics, model->statistic_capacity,
+                       model->statistic_count + 1));
+        model->statistics[model->statistic_count++] = gy_op_assign(slot, rows);
+        return GY_OK;
+    }
+    return gy_fail(GY_ARG, "state '%.40s': gy_model_carried has not named it", name);
+}
+
+void gy_model_carry(gy_model_builder *builder, const char *name, gy_node next)
+{
+    gy_model *model = builder->model;
+    gy_status status = gy_graph_status(model->graph);
+    if (status == GY_OK && builder->is_training) {
+        status = model->carried_rows > 0 ? add_assignment(model, name, next) : GY_OK;
+    } else if (status == GY_OK) {
+        gy_train_carried *carried = find_carried(model, name);
+        status =
+            carried != NULL
+                ? GY_OK
+                : gy_fail(GY_ARG, "state '%.40s': gy_model_carried has not named it", name);
+        if (carried != NULL) {
+            carried->next = next;
+        }
+    }
+    if (status < 0) {
+        (void)failed(builder, status);
+    }
 }
 
 bool gy_model_is_training(const gy_model_builder *builder)

@@ -208,6 +208,34 @@ static gy_status check_rows(const loop *l)
                    (long long)count, (long long)batch, l->model->pair_layer);
 }
 
+/* A model that hands state on reads a stream in each row of its batches. */
+static gy_status check_streams(const loop *l)
+{
+    if (l->model->carried_count == 0) {
+        return GY_OK;
+    }
+    if (l->options.servers != NULL) {
+        return gy_fail(GY_ARG,
+                       "training: model %s hands state on from batch to batch, which workers "
+                       "of parameter servers do not: expected ranks that exchange gradients",
+                       l->model->name);
+    }
+    if (l->options.micro_batches > 0) {
+        return gy_fail(
+            GY_ARG,
+            "training: model %s hands state on from batch to batch, which parts of a "
+            "batch cannot share: expected no micro-batches (stages work at once "
+            "without them)",
+            l->model->name);
+    }
+    return l->train->count >= l->options.batch
+               ? GY_OK
+               : gy_fail(GY_ARG,
+                         "training: %lld samples are no %lld streams, one for each row of a "
+                         "batch: expected a smaller batch or more data",
+                         (long long)l->train->count, (long long)l->options.batch);
+}
+
 /* Rank 0 warns for all; worker 0 tests. */
 static bool is_first(const loop *l)
 {
@@ -259,6 +287,10 @@ static gy_status resume(loop *l)
 static gy_status begin(loop *l)
 {
     int64_t count = l->train->count;
+    GY_TRY(check_streams(l));
+    if (l->model->carried_count > 0) { /* streams of the same length */
+        count -= count % l->options.batch;
+    }
     l->batches_per_epoch = (count + l->options.batch - 1) / l->options.batch;
     l->steps_per_epoch =
         (l->batches_per_epoch + l->options.accumulate - 1) / l->options.accumulate;
@@ -341,7 +373,11 @@ static int64_t rows_of(const loop *l, int64_t index)
 static void find_order(loop *l, int epoch)
 {
     if (l->order_epoch != epoch) {
-        gy_train_order_fill(l->options.seed, epoch, l->order, l->train->count);
+        if (l->model->carried_count > 0) {
+            gy_train_streams_fill(l->options.batch, l->order, l->train->count);
+        } else {
+            gy_train_order_fill(l->options.seed, epoch, l->order, l->train->count);
+        }
         l->order_epoch = epoch;
     }
 }
@@ -392,6 +428,9 @@ static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, do
 {
     gy_tensor *x = NULL;
     gy_tensor *labels = NULL;
+    if (index == 0) {
+        GY_TRY(gy_train_tell(l->model->comm, gy_train_carried_reset(l->model)));
+    }
     GY_TRY(fill(l, epoch, index, &x, &labels));
     gy_feed feeds[6] = {{l->model->x, x}, {l->model->labels, labels}};
     const gy_update *u = &l->model->update;

@@ -176,6 +176,7 @@ static void drop_built(gy_model *model)
     gy_graph_free(model->graph);
     gy_free(model->slots);
     gy_free(model->statistics);
+    gy_free(model->carried);
     drop_update(&model->update);
 }
 
@@ -212,6 +213,9 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
     model->slot_status = GY_OK;
     model->statistics = NULL;
     model->statistic_count = model->statistic_capacity = 0;
+    model->carried = NULL;
+    model->carried_count = model->carried_capacity = 0;
+    model->carried_rows = options != NULL && options->servers == NULL ? options->batch : 0;
     model->pair_layer[0] = '\0';
     model->update = (gy_update){.fetches = NULL};
     gy_status status = build_all(model, options);

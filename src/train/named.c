@@ -34,7 +34,9 @@ gy_model_function gy_train_function_named(const char *name)
     static const struct {
         const char *name;
         gy_model_function build;
-    } known[] = {{GY_GPT_MODEL, gy_train_gpt_build}, {LOGISTIC, logistic_build}};
+    } known[] = {{GY_GPT_MODEL, gy_train_gpt_build},
+                 {GY_LSTM_MODEL, gy_train_lstm_build},
+                 {LOGISTIC, logistic_build}};
     for (size_t i = 0; i < GY_COUNT(known); i++) {
         if (strcmp(known[i].name, name) == 0) {
             return known[i].build;
@@ -114,9 +116,10 @@ static const gy_train_options recipes[] = {
      .warmup_steps = 100,
      .clip_norm = 1},
     {.epochs = 5, .batch = 64, .optimizer = GY_OPTIMIZER_ADAM, .rate = 5e-3},
+    {.steps = 2000, .batch = 32, .optimizer = GY_OPTIMIZER_ADAM, .rate = 2e-3, .clip_norm = 1},
 };
-static const char *const models[GY_COUNT(recipes)] = {"softmax", "mlp", "lenet", GY_GPT_MODEL,
-                                                      "logistic"};
+static const char *const models[GY_COUNT(recipes)] = {"softmax",    "mlp",      "lenet",
+                                                      GY_GPT_MODEL, "logistic", GY_LSTM_MODEL};
 
 gy_train_options gy_train_recipe(const char *model)
 {

@@ -46,3 +46,14 @@ void gy_train_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count
         order[other] = kept;
     }
 }
+
+void gy_train_streams_fill(int64_t streams, int64_t *order, int64_t count)
+{
+    const int64_t length = count / streams;
+    GY_ASSERT(streams > 0 && count >= streams);
+    for (int64_t at = 0; at < length; at++) {
+        for (int64_t row = 0; row < streams; row++) {
+            order[at * streams + row] = row * length + at;
+        }
+    }
+}

@@ -32,6 +32,15 @@ typedef struct gy_train_slot {
     gy_train_slot_kind kind;
 } gy_train_slot;
 
+/** State that batches hand on. Training keeps it in the session, as a slot of the rows of a
+ * batch; evaluation feeds it and fetches what follows. */
+typedef struct gy_train_carried {
+    char name[GY_TRAIN_PARAMETER_BYTES];
+    gy_node fed, next; /* of the evaluation form; (batch, sizes…) */
+} gy_train_carried;
+/** As it is in the name of the slot: "layer0.cell/carried". */
+#define GY_TRAIN_CARRIED "carried"
+
 /** Nodes of one kind of run: what it feeds and fetches. */
 typedef struct gy_update {
     /* Scalar inputs; the same node where an optimizer has no use of its own for one. */
@@ -78,6 +87,9 @@ struct gy_model {
     size_t statistic_count, statistic_capacity;
     char pair_layer[GY_TRAIN_NAME_BYTES]; /* the first one that cannot train on a batch of one
                                              row; "": none */
+    gy_train_carried *carried;            /* what batches hand on */
+    size_t carried_count, carried_capacity;
+    int64_t carried_rows; /* of each batch of the training that the graph is for; 0: none */
     gy_update update;
     int64_t input_ns; /* spent in filling batches to evaluate */
 };
@@ -138,6 +150,25 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options);
  * schedule ends at. Pure. */
 double gy_train_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
                               int64_t steps_per_epoch);
+/** The same for a model that hands state on: (count / streams) batches of as many rows, in
+ * which each row goes on where it ended. Pure. */
+void gy_train_streams_fill(int64_t streams, int64_t *order, int64_t count);
+/** The training begins an epoch: what batches hand on is zero. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_train_carried_reset(gy_model *model);
+/** (carried_count) tensors of zeros for `rows` rows of this rank; drop them. On failure some
+ * may be there. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_train_carried_new(const gy_model *model, int64_t rows,
+                                             gy_tensor **states);
+/** What one run of the evaluation form is fed. */
+typedef struct gy_train_fed {
+    gy_tensor *x, *labels; /* labels NULL: none are wanted */
+    gy_tensor **states;    /* (carried_count) take what the batch hands on */
+    int64_t rows;          /* over all ranks; 0: those of x */
+} gy_train_fed;
+/** Run the evaluation form; results (fetch_count) are the caller's. As gy_session_run */
+GY_MUST_CHECK gy_status gy_train_carried_run(gy_model *model, const gy_train_fed *fed,
+                                             const gy_node *fetches, int fetch_count,
+                                             gy_tensor **results);
 /** The order of `count` samples in `epoch`: a pure function of (seed, epoch). */
 void gy_train_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count);
 

@@ -66,6 +66,27 @@ GY_TEST(ranks_and_a_resume_change_no_loss)
     assert_string_equal(output, "1\n");
 }
 
+/* An LSTM: alike in two stages, in parts and after a resume, and it continues the text. */
+GY_TEST(an_lstm_learns_and_writes)
+{
+    expect(
+        "L='lstm -d text --layers 2 --hidden-size 12 --bptt 8 -b 4 -q --steps 12 --dtype f64 "
+        "--dropout 0.1'; gyre train $L -o l1 >l1.said && "
+        "gyre train $L --mesh pipe=2 --cut layer1.input.weight -o l2 >l2.said && "
+        "gyre train $L --mesh data=2 --zero 2 -o l3 >l3.said && "
+        "gyre train $L --checkpoints lk --steps-max 7 -o l4 >l4.said && "
+        "gyre train $L --checkpoints lk --resume -o l4 >l4.said && "
+        "cmp l4/model.safetensors l1/model.safetensors && "
+        "for n in l1 l2 l3 l4; do loss $n.said; done | uniq -c | wc -l",
+        0);
+    assert_string_equal(output, "1\n");
+    expect("gyre train lstm -d text --layers 1 --hidden-size 24 --bptt 16 -b 4 -q --steps 250 "
+           "--learning-rate 0.02 -o l5 >said && "
+           "gyre generate l5/model.safetensors -q --top-k 1 --prompt 'the c' --length 40",
+           0);
+    assert_string_equal(output, "the cat sat on the mat. a dog ran.\nthe cat sa\n");
+}
+
 /* Three ranks have three, three and two of eight rows: none is asked for by another. */
 GY_TEST(ranks_that_do_not_divide_the_batch_share_it)
 {
@@ -80,14 +101,19 @@ static const struct {
     const char *line, *words;
 } wrong[] = {
     {2, "gyre train gpt", "--data is missing: expected a text file"},
+    {2, "gyre train lstm -d text --heads 2", "--heads is an option of model gpt, not of lstm"},
+    {2, "gyre train gpt -d text --bptt 8", "--bptt is an option of model lstm, not of gpt"},
+    {1, "gyre train lstm -q -d text --bptt 100 -b 64", "samples are no 64 streams"},
+    {2, "gyre train lstm -d text --bptt 0", "--bptt: '0'"},
     {2, "gyre train gpt -d text --layers 0", "--layers: '0'"},
     {2, "gyre train gpt -d text --heads 3", "--model-width 128 is not divisible by --heads 3"},
     {2, "gyre train gpt -d text --model-width 6", "--model-width 6 is not divisible by"},
     {2, "gyre train gpt -d text --context 0", "--context: '0'"},
     {2, "gyre train gpt -d text --dropout 1", "--dropout: '1'"},
     {2, "gyre train gpt -d text --epochs 1 --steps 1", "--epochs and --steps"},
-    {2, "gyre train mlp -d digits --layers 2", "--layers is an option of model gpt"},
-    {2, "gyre train mlp -d digits --dropout 0", "--dropout is an option of model gpt"},
+    {2, "gyre train mlp -d digits --layers 2", "--layers is an option of models gpt and lstm"},
+    {2, "gyre train mlp -d digits --dropout 0",
+     "--dropout is an option of models gpt and lstm"},
     {2, "gyre train mlp -d digits -d more", "--data 'more': model 'mlp' takes one folder"},
     {2, "gyre train gpt -d text -n 4 --mesh data=2",
      "--mesh: the product of 'data=2' is 2, but --ranks is 4"},

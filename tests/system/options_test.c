@@ -115,7 +115,16 @@ static const struct {
     {"train", "model-width", "n --model-width 20 && has 'width 20, heads 4'"},
     {"train", "heads", "n --heads 2 && has 'width 128, heads 2'"},
     {"train", "context", "n --context 20 && grep -q 'windows of 20 to train' said"},
-    {"train", "dropout", "n --dropout 0.25 && has 'dropout 0.25,'"},
+    {"train", "hidden-size",
+     "gyre train lstm -q -d big --hidden-size 7 --bptt 8 --steps 1 >said && "
+     "head -c 9000 out/lstm/model.safetensors | grep -aq 'layers 2, hidden 7,'"},
+    {"train", "bptt",
+     "gyre train lstm -q -d big --hidden-size 4 --bptt 9 --steps 1 >said && "
+     "grep -q 'windows of 9 to train' said"},
+    {"train", "dropout",
+     "n --dropout 0.25 && has 'dropout 0.25,' && gyre train lstm -q -d big --hidden-size 4 "
+     "--bptt 8 --dropout 0.5 --steps 1 >said && "
+     "head -c 9000 out/lstm/model.safetensors | grep -aq 'dropout 0.5,'"},
     {"train", "batch", "t -d digits --epochs 2 -b 4 && grep -q 'trained 12 steps' said"},
     {"train", "mesh",
      "t $P --mesh data=1,model=2 && grep -q 'trained .* on rank 0' said && "

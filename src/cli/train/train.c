@@ -2,10 +2,10 @@
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
+#include "cli/train/text.h"
 #include "cli/train/update.h"
 
 #include <gyre/demo/language.h>
-#include <gyre/gpt.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -22,8 +22,9 @@ static struct {
     long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
         checkpoint_every, steps_max;
     long long zero, memory, micro_batches;
-    long long warmup, layers, width, heads, context;
-    double rate, momentum, weight_decay, clip, factor, dropout;
+    long long warmup;
+    gy_cli_text text;
+    double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
     const char *cut, *update, *key;
     gy_option_list pins;
@@ -34,10 +35,7 @@ static struct {
               .seed = 1,
               .momentum = 0.9,
               .warmup = -1,
-              .dropout = -1};
-
-/* What gpt has where no option says otherwise. */
-enum { WIDTH = 128, HEADS = 4, CONTEXT = 64 };
+              .text.dropout = -1};
 
 #define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
 #define SCHEDULES     "constant|step|cosine|linear"
@@ -45,16 +43,24 @@ enum { WIDTH = 128, HEADS = 4, CONTEXT = 64 };
 
 static const gy_option options[] = {
     {&gy_option_data, GY_OPTION_PATHS,
-     "the folder of the digits' IDX files, or a libsvm file; gpt: text files; language: the "
+     "the folder of the digits' IDX files, or a libsvm file; gpt, lstm: text files; language: "
+     "the "
      "folder that stands for /",
      PLACE(data), 0, 0, NULL},
-    {&gy_option_layers, GY_OPTION_INTEGER, "gpt; default: 4", PLACE(layers), 1, 1000, NULL},
+    {&gy_option_layers, GY_OPTION_INTEGER, "default: gpt 4, lstm 2", PLACE(text.layers), 1,
+     1000, NULL},
     {&gy_option_model_width, GY_OPTION_INTEGER, "gpt; a multiple of the heads; default: 128",
-     PLACE(width), 1, 1 << 16, NULL},
-    {&gy_option_heads, GY_OPTION_INTEGER, "gpt; default: 4", PLACE(heads), 1, 1 << 16, NULL},
-    {&gy_option_context, GY_OPTION_INTEGER, "gpt; default: 64", PLACE(context), 1, 1 << 20,
+     PLACE(text.width), 1, 1 << 16, NULL},
+    {&gy_option_heads, GY_OPTION_INTEGER, "gpt; default: 4", PLACE(text.heads), 1, 1 << 16,
      NULL},
-    {&gy_option_dropout, GY_OPTION_REAL, "gpt; default: 0", PLACE(dropout), 0, 0.999999, NULL},
+    {&gy_option_context, GY_OPTION_INTEGER, "gpt; default: 64", PLACE(text.context), 1, 1 << 20,
+     NULL},
+    {&gy_option_hidden_size, GY_OPTION_INTEGER, "lstm; default: 256", PLACE(text.hidden), 1,
+     1 << 16, NULL},
+    {&gy_option_bptt, GY_OPTION_INTEGER, "lstm; default: 64", PLACE(text.bptt), 1, 1 << 12,
+     NULL},
+    {&gy_option_dropout, GY_OPTION_REAL, "gpt, and lstm between layers; default: 0",
+     PLACE(text.dropout), 0, 0.999999, NULL},
     {&gy_option_output, GY_OPTION_PATH, "a folder; default: out/MODEL", PLACE(output), 0, 0,
      NULL},
     {&gy_option_ranks, GY_OPTION_INTEGER, "default: 1", PLACE(ranks), 1, GY_RUN_RANKS_MAX,
@@ -70,9 +76,10 @@ static const gy_option options[] = {
      PLACE(workers), 1, 1024, NULL},
     {&gy_option_epochs, GY_OPTION_INTEGER, "default: language 5, digits 10", PLACE(epochs), 1,
      MAX_EPOCHS, NULL},
-    {&gy_option_steps, GY_OPTION_INTEGER, "default: gpt 2000", PLACE(steps), 1, INT_MAX, NULL},
-    {&gy_option_batch, GY_OPTION_INTEGER, "default: 64, language 256, gpt 12", PLACE(batch), 1,
-     1 << 20, NULL},
+    {&gy_option_steps, GY_OPTION_INTEGER, "default: gpt, lstm 2000", PLACE(steps), 1, INT_MAX,
+     NULL},
+    {&gy_option_batch, GY_OPTION_INTEGER, "default: 64, language 256, gpt 12, lstm 32",
+     PLACE(batch), 1, 1 << 20, NULL},
     {&gy_option_accumulate, GY_OPTION_INTEGER, "default: 1", PLACE(accumulate), 1, 1 << 16,
      NULL},
     {&gy_option_micro_batches, GY_OPTION_INTEGER, "default: the batch is not split",
@@ -101,8 +108,8 @@ static const gy_option options[] = {
     {&gy_option_factor, GY_OPTION_REAL, "default: 0.1", PLACE(factor), 1e-6, 1, NULL},
     {&gy_option_warmup, GY_OPTION_INTEGER, "default: 0, gpt 100", PLACE(warmup), 0, 1 << 30,
      NULL},
-    {&gy_option_clip, GY_OPTION_REAL, "default: no clipping, gpt 1", PLACE(clip), 1e-12, 1e12,
-     NULL},
+    {&gy_option_clip, GY_OPTION_REAL, "default: no clipping, gpt and lstm 1", PLACE(clip),
+     1e-12, 1e12, NULL},
     {&gy_option_patience, GY_OPTION_INTEGER, "default: never", PLACE(patience), 1, MAX_EPOCHS,
      NULL},
     {&gy_option_steps_max, GY_OPTION_INTEGER, "default: no limit", PLACE(steps_max), 1, INT_MAX,
@@ -306,30 +313,6 @@ static gy_status open_rows(train_job *job)
     return GY_OK;
 }
 
-static gy_status open_text(train_job *job)
-{
-    const long long length = settings.context > 0 ? settings.context : CONTEXT;
-    GY_TRY(gy_dataset_open_text(settings.data.items, length, &job->train, &job->test));
-    if (job->is_first) {
-        printf("%lld characters, %d of them different: %lld windows of %lld to train, %lld to "
-               "test\n",
-               (long long)gy_dataset_text_count(job->train), job->train->classes,
-               (long long)job->train->count, length, (long long)job->test->count);
-        fflush(stdout);
-    }
-    return GY_OK;
-}
-
-static gy_status make_gpt(train_job *job, gy_model_options *chosen)
-{
-    const gy_gpt_options gpt = GY_OPTIONS(
-        gy_gpt_options, .layers = (int)settings.layers, .width = (int)settings.width,
-        .heads = (int)settings.heads, .dropout = settings.dropout > 0 ? settings.dropout : 0);
-    chosen->class_names = job->train->class_names;
-    chosen->class_count = job->train->classes;
-    return gy_gpt_new(&gpt, chosen, &job->model);
-}
-
 static gy_status make_model(train_job *job)
 {
     gy_model_options chosen = {
@@ -345,7 +328,7 @@ static gy_status make_model(train_job *job)
     chosen.input_rank = job->train->input_rank;
     memcpy(chosen.input_sizes, job->train->input_sizes, sizeof(chosen.input_sizes));
     if (job->is_text) {
-        return make_gpt(job, &chosen);
+        return gy_cli_text_model(job->name, &settings.text, job->train, &chosen, &job->model);
     }
     return gy_model_named(job->name, &chosen, job->train->classes, &job->model);
 }
@@ -499,7 +482,8 @@ static gy_status do_job(train_job *job)
         GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
     }
     GY_TRY(job->is_language ? open_language(job)
-           : job->is_text   ? open_text(job)
+           : job->is_text   ? gy_cli_text_open(job->name, &settings.text, settings.data.items,
+                                               job->is_first, &job->train, &job->test)
                             : open_rows(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
@@ -538,19 +522,11 @@ static void end_job(train_job *job, gy_status done)
     }
 }
 
-/* Each model has its data, and gpt options of its own. */
+/* Each model has its data, and those of text options of their own. */
 static int check_model(const char *name)
 {
-    static const char *const names = "language|softmax|mlp|lenet|logistic|gpt";
-    const bool is_text = strcmp(name, GY_GPT_MODEL) == 0;
-    const struct {
-        const char *name;
-        bool is_given;
-    } own[] = {{"layers", settings.layers > 0},
-               {"model-width", settings.width > 0},
-               {"heads", settings.heads > 0},
-               {"context", settings.context > 0},
-               {"dropout", settings.dropout >= 0}};
+    static const char *const names = "language|softmax|mlp|lenet|logistic|gpt|lstm";
+    const bool is_text = gy_cli_is_text(name);
     if (gy_cli_options_choice(names, name) < 0) {
         return gy_cli_report_usage("gyre train: no model '%s': expected one of %s", name,
                                    names);
@@ -564,19 +540,7 @@ static int check_model(const char *name)
         return gy_cli_report_usage("gyre train: --data '%s': model '%s' takes one folder",
                                    settings.data.items[1], name);
     }
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (own[i].is_given && !is_text) {
-            return gy_cli_report_usage("gyre train: --%s is an option of model gpt, not of %s",
-                                       own[i].name, name);
-        }
-    }
-    const long long width = settings.width > 0 ? settings.width : WIDTH;
-    const long long heads = settings.heads > 0 ? settings.heads : HEADS;
-    if (width % heads != 0) {
-        return gy_cli_report_usage(
-            "gyre train: --model-width %lld is not divisible by --heads %lld", width, heads);
-    }
-    return GY_EXIT_OK;
+    return gy_cli_text_check(name, &settings.text);
 }
 
 /* A mesh says how many ranks there are, unless `gyre run` started them. */
@@ -765,7 +729,7 @@ static int run(char **operands, int operand_count)
     }
     job.name = operands[0];
     job.is_language = strcmp(job.name, "language") == 0;
-    job.is_text = strcmp(job.name, GY_GPT_MODEL) == 0;
+    job.is_text = gy_cli_is_text(job.name);
     size_t room = sizeof(job.folder);
     int size = settings.output != NULL ? snprintf(job.folder, room, "%s", settings.output)
                                        : snprintf(job.folder, room, "out/%s", job.name);
@@ -777,7 +741,7 @@ static int run(char **operands, int operand_count)
 
 const gy_command gy_command_train = {
     .name = "train",
-    .summary = "train a model: language, softmax, mlp, lenet, logistic, gpt",
+    .summary = "train a model: language, softmax, mlp, lenet, logistic, gpt, lstm",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,
@@ -789,9 +753,9 @@ const gy_command gy_command_train = {
         "plain\n"
         "            or .gz), or rows in --data FILE (libsvm, a tenth of them to test)\n"
         "  logistic  logistic regression: rows of two classes in --data FILE (libsvm)\n"
-        "  gpt       learns the next character of the texts in --data FILE; 'gyre generate' "
+        "  gpt, lstm  learn the next character of the texts in --data FILE; 'gyre generate' "
         "writes\n"
-        "            with it",
+        "            with them",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

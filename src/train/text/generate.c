@@ -26,8 +26,10 @@ typedef struct writer {
     int classes;
     int32_t *seen; /* (window) the last ones */
     int64_t seen_count;
-    gy_tensor *x;    /* (1, window) */
-    choice *choices; /* (classes) */
+    gy_tensor *x;          /* (1, window) */
+    gy_train_steps *steps; /* of a model that hands state on: all that was seen is in it */
+    double *next;          /* (classes) its log-probabilities */
+    choice *choices;       /* (classes) */
     gy_random random;
 } writer;
 
@@ -45,15 +47,21 @@ static int class_of(const writer *w, const char *character, size_t bytes)
     return -1;
 }
 
-/* One more character that the model sees; the oldest goes where the window is full. */
-static void see(writer *w, int character)
+/* One more character that the model sees; the oldest goes where the window is full, unless the
+ * model hands state on. */
+static gy_status see(writer *w, int character)
 {
     GY_ASSERT(character >= 0 && character < w->classes);
+    if (w->steps != NULL) {
+        w->seen_count = 1;
+        return gy_train_steps_next(w->steps, character, w->next);
+    }
     if (w->seen_count == w->window) {
         memmove(w->seen, w->seen + 1, (size_t)(w->window - 1) * sizeof(*w->seen));
         w->seen_count--;
     }
     w->seen[w->seen_count++] = character;
+    return GY_OK;
 }
 
 static gy_status read_prompt(writer *w, const char *prompt)
@@ -70,12 +78,12 @@ static gy_status read_prompt(writer *w, const char *prompt)
                            "text that it learned had %d others",
                            shown, (long long)place, w->classes);
         }
-        see(w, character);
+        GY_TRY(see(w, character));
         at += bytes;
     }
     if (w->seen_count == 0) {
         const int line_end = class_of(w, "\n", 1), space = class_of(w, " ", 1);
-        see(w, line_end >= 0 ? line_end : space >= 0 ? space : 0);
+        return see(w, line_end >= 0 ? line_end : space >= 0 ? space : 0);
     }
     return GY_OK;
 }
@@ -117,6 +125,12 @@ static int draw(writer *w)
  * anything: none that stands before looks at them. */
 static gy_status predict(writer *w)
 {
+    for (int i = 0; w->steps != NULL && i < w->classes; i++) {
+        w->choices[i] = (choice){.value = w->next[i], .index = i};
+    }
+    if (w->steps != NULL) {
+        return GY_OK;
+    }
     gy_tensor *out = NULL;
     gy_view x = gy_tensor_pin(w->x);
     memset(x.data, 0, (size_t)w->window * sizeof(int32_t));
@@ -140,7 +154,7 @@ static gy_status write_all(writer *w)
     for (int64_t i = 0; i < w->options.length; i++) {
         GY_TRY(predict(w));
         const int character = draw(w);
-        see(w, character);
+        GY_TRY(see(w, character));
         if (w->options.on_text != NULL) {
             GY_TRY(
                 w->options.on_text(w->options.arg, gy_model_class_name(w->model, character)));
@@ -173,8 +187,12 @@ static gy_status begin(writer *w)
     const int64_t sizes[2] = {1, w->window};
     w->seen = gy_alloc_zero("train.generate", (size_t)w->window, sizeof(*w->seen));
     w->choices = gy_alloc_zero("train.generate", (size_t)w->classes, sizeof(*w->choices));
-    return w->seen == NULL || w->choices == NULL ? GY_NOMEM
-                                                 : gy_tensor_new(NULL, GY_I32, sizes, 2, &w->x);
+    w->next = gy_alloc_zero("train.generate", (size_t)w->classes, sizeof(*w->next));
+    if (w->seen == NULL || w->choices == NULL || w->next == NULL) {
+        return GY_NOMEM;
+    }
+    return gy_train_has_carried(w->model) ? gy_train_steps_new(w->model, &w->steps)
+                                          : gy_tensor_new(NULL, GY_I32, sizes, 2, &w->x);
 }
 
 gy_status gy_gpt_generate(gy_model *model, const char *prompt,
@@ -193,7 +211,9 @@ gy_status gy_gpt_generate(gy_model *model, const char *prompt,
     if (status == GY_OK) {
         status = write_all(&w);
     }
+    gy_train_steps_free(w.steps);
     gy_tensor_drop(w.x);
+    gy_free(w.next);
     gy_free(w.seen);
     gy_free(w.choices);
     return status;
