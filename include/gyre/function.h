@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-enum { GY_FUNCTION_PARAMETERS_MAX = 16 };
+enum { GY_FUNCTION_PARAMETERS_MAX = 16, GY_FUNCTION_STATE_BYTES_MAX = 1024 };
 
 /** A value that goes into a function or comes out of it, of the type that is declared. */
 typedef struct gy_function_value {
@@ -61,7 +61,8 @@ typedef struct gy_function_call gy_function_call;
 GY_API void *gy_function_context(const gy_function_call *call);
 /** Memory for the bytes of a text that is the result: not zeroed, freed by the caller of the
  * function. An argument, part of it and a static text may be the result as they are.
- * NULL: out of memory, return GY_NOMEM */
+ * NULL: out of memory, return GY_NOMEM; or the call has no result: it is one of the first
+ * three of an aggregate */
 GY_API char *gy_function_text(gy_function_call *call, size_t size_bytes);
 /** Say why the call fails, one line without a newline, cut to 500 bytes; returns GY_ARG, for
  * the function to return. */
@@ -81,7 +82,30 @@ typedef gy_status (*gy_function_scalar)(gy_function_call *call,
                                         const gy_function_value *arguments,
                                         gy_function_value *result);
 
-/** A function that statements may name. Pointers are borrowed as long as queries use them. */
+/*
+ * An aggregate, in parts: rows of a group are accumulated to states in several threads and
+ * processes, states are merged in any order and any grouping, and one is finished. The same
+ * answer for any number of workers needs that neither matters: sums of integers, counts,
+ * maxima, sketches; a sum of doubles is another one in its last bits.
+ *
+ * A state is state_bytes bytes, aligned to 8, that are written to files and other processes as
+ * they are: no pointers, and all of them set (they are zero before `initialise`).
+ */
+
+/** Make a zeroed state one of no rows. */
+typedef void (*gy_function_initialise)(gy_function_call *call, void *state);
+/** Add a row to a state. `arguments` (parameter_count), of which none is null unless
+ * takes_nulls. Failures as of gy_function_scalar. */
+typedef gy_status (*gy_function_accumulate)(gy_function_call *call, void *state,
+                                            const gy_function_value *arguments);
+/** Add the rows of another state to a state. */
+typedef gy_status (*gy_function_merge)(gy_function_call *call, void *state, const void *other);
+/** The answer of a state, which may be one of no rows; as of gy_function_scalar. */
+typedef gy_status (*gy_function_finish)(gy_function_call *call, const void *state,
+                                        gy_function_value *result);
+
+/** A function that statements may name: of a row, or an aggregate. Pointers are borrowed as
+ * long as queries use them. */
 typedef struct gy_query_function {
     const char *name; /* letters a to z, digits and _, not a digit first, at most 62; not
                          that of a builtin function */
@@ -94,6 +118,12 @@ typedef struct gy_query_function {
     gy_field result;            /* its name does not matter */
     void *context;              /* gy_function_context; each process of a job has its own */
     gy_function_scalar scalar;
+    /* Or, of an aggregate, with one parameter at least; takes_nulls: rows with nulls count. */
+    size_t state_bytes;                /* 1 to GY_FUNCTION_STATE_BYTES_MAX */
+    gy_function_initialise initialise; /* NULL: zeros are right */
+    gy_function_accumulate accumulate;
+    gy_function_merge merge;
+    gy_function_finish finish;
 } gy_query_function;
 
 /** A program's functions, each name once. */

@@ -381,7 +381,8 @@ static bool depends_on_order(const cutter *c, const gy_query_node *node)
     for (uint32_t i = 0; i < node->count - node->group_count; i++) {
         const gy_query_aggregate *one = &node->aggregates[i];
         if (strcmp(one->function, "any") == 0 ||
-            (one->function[0] == 'm' && is_double(c, one->input))) {
+            ((strcmp(one->function, "min") == 0 || strcmp(one->function, "max") == 0) &&
+             is_double(c, one->input))) {
             return true;
         }
     }

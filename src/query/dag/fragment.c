@@ -65,8 +65,7 @@ static void put_keys(writer *to, const gy_query_key *keys, uint32_t count)
 /* A name of a function: those of the program are listed with their versions. */
 static void see_function(writer *to, const char *name)
 {
-    const gy_query_function *own =
-        to->functions != NULL ? gy_query_function_find(to->functions, name) : NULL;
+    const gy_query_function *own = gy_query_function_find(to->functions, name);
     for (uint32_t i = 0; i < to->called_count && own != NULL; i++) {
         own = to->called[i] != own ? own : NULL;
     }
@@ -116,9 +115,11 @@ static void put_aggregates(writer *to, const gy_query_node *node)
 {
     put(to, node->group_count);
     for (uint32_t i = 0; i < node->count - node->group_count; i++) {
+        see_function(to, node->aggregates[i].function);
         put_text(to, node->aggregates[i].function);
         put_column(to, node->aggregates[i].input);
         put(to, node->aggregates[i].is_distinct ? 1 : 0);
+        put_columns(to, node->aggregates[i].more, node->aggregates[i].more_count);
     }
 }
 

@@ -261,8 +261,11 @@ static gy_status open_ports(gy_query_work *work, const gy_query_input *input, gy
 /* What goes into an aggregate: its groups' columns, then one of each that has some. */
 static gy_status node_below(gy_query_run *run, const gy_query_node *of, gy_query_node *below)
 {
-    *below = (gy_query_node){
-        .columns = gy_arena_alloc(&run->arena, (of->count + 1u) * sizeof(uint32_t))};
+    size_t count = of->count + 1u;
+    for (uint32_t i = 0; i < of->count - of->group_count; i++) {
+        count += of->aggregates[i].more_count;
+    }
+    *below = (gy_query_node){.columns = gy_arena_alloc(&run->arena, count * sizeof(uint32_t))};
     if (below->columns == NULL) {
         return GY_NOMEM;
     }
@@ -271,6 +274,11 @@ static gy_status node_below(gy_query_run *run, const gy_query_node *of, gy_query
             i < of->group_count ? of->columns[i] : of->aggregates[i - of->group_count].input;
         if (column != GY_QUERY_NONE) {
             below->columns[below->count++] = column;
+        }
+    }
+    for (uint32_t i = 0; i < of->count - of->group_count; i++) {
+        for (uint32_t k = 0; k < of->aggregates[i].more_count; k++) {
+            below->columns[below->count++] = of->aggregates[i].more[k];
         }
     }
     return GY_OK;

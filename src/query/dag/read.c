@@ -165,6 +165,10 @@ static void get_aggregates(reader *from, gy_query_node *node)
         node->aggregates[i].function = get_text(from);
         node->aggregates[i].input = get_column(from, true);
         node->aggregates[i].is_distinct = get(from, 0, 1) != 0;
+        node->aggregates[i].more = get_columns(from, &node->aggregates[i].more_count);
+        if (node->aggregates[i].more_count >= GY_FUNCTION_PARAMETERS_MAX) {
+            fail(from);
+        }
         if (node->aggregates[i].function == NULL) {
             fail(from);
         }

@@ -157,7 +157,17 @@ bool gy_expr_is_builtin(const char *name)
     return nearest_of(name, NULL).distance == 0;
 }
 
-void gy_expr_types_text(const gy_expr *const *args, uint32_t count, char out[300])
+gy_expr_type *gy_expr_types_of(const gy_expr_binder *in, const gy_expr *const *args,
+                               uint32_t count)
+{
+    gy_expr_type *types = gy_expr_new(in, (count + 1) * sizeof(*types));
+    for (uint32_t i = 0; types != NULL && i < count; i++) {
+        types[i] = args[i]->type;
+    }
+    return types;
+}
+
+void gy_expr_types_text(const gy_expr_type *types, uint32_t count, char out[300])
 {
     const size_t bytes = 300;
     char type[48];
@@ -165,7 +175,7 @@ void gy_expr_types_text(const gy_expr *const *args, uint32_t count, char out[300
     out[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
         size += gy_print(out + size, bytes - size, "%s%s", i > 0 ? ", " : "",
-                         gy_expr_type_text(&args[i]->type, type));
+                         gy_expr_type_text(&types[i], type));
     }
 }
 
@@ -175,7 +185,11 @@ static gy_status fail_call(gy_expr_binder *in, const gy_sql_node *node,
     char types[300];
     const nearest near = nearest_of(node->text, in->scope->functions);
     const bool is_there = near.distance == 0;
-    gy_expr_types_text(args, node->count, types);
+    const gy_expr_type *of = gy_expr_types_of(in, args, node->count);
+    if (of == NULL) {
+        return GY_NOMEM;
+    }
+    gy_expr_types_text(of, node->count, types);
     if (!is_there && near.name != NULL) {
         return gy_sql_refuse(in->scope->source, node->place, GY_NOTFOUND,
                              "function %s(%s) does not exist: is it %s?", node->text, types,
@@ -237,9 +251,7 @@ gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node, const g
     if (has_two && (strcmp(name, "power") == 0 || strcmp(name, "pow") == 0)) {
         return gy_expr_arithmetic(in, node->place, "^", args[0], args[1], out);
     }
-    const gy_query_function *own = in->scope->functions != NULL
-                                       ? gy_query_function_find(in->scope->functions, name)
-                                       : NULL;
+    const gy_query_function *own = gy_query_function_find(in->scope->functions, name);
     if (own != NULL) {
         return gy_expr_bind_own(in, node, own, args, out);
     }

@@ -47,6 +47,14 @@ typedef struct gy_expr_scope {
     const gy_query_functions *functions; /* of the program; NULL: none */
 } gy_expr_scope;
 
+/** Refuse a call whose arguments (`types`, node->count) a function of the program does not
+ * take: GY_TYPE, with place and caret. */
+GY_MUST_CHECK gy_status gy_expr_check_call(const gy_sql_source *source, const gy_sql_node *node,
+                                           const gy_query_function *function,
+                                           const gy_expr_type *types);
+/** A field's type, nullable. */
+gy_expr_type gy_expr_type_of_field(const gy_field *field);
+
 /** Whether there is a builtin function or aggregate of that name. */
 bool gy_expr_is_builtin(const char *name);
 

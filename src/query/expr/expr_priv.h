@@ -272,8 +272,11 @@ GY_MUST_CHECK gy_status gy_expr_match_operation(gy_expr_binder *in, const gy_sql
                                                 const gy_expr **out);
 GY_MUST_CHECK gy_status gy_expr_bind_like(gy_expr_binder *in, const gy_sql_node *node,
                                           const gy_expr **out);
+/** The types of arguments, in the arena. NULL: GY_NOMEM */
+gy_expr_type *gy_expr_types_of(const gy_expr_binder *in, const gy_expr *const *args,
+                               uint32_t count);
 /** "int64, text", as errors say it. */
-void gy_expr_types_text(const gy_expr *const *args, uint32_t count, char out[300]);
+void gy_expr_types_text(const gy_expr_type *types, uint32_t count, char out[300]);
 GY_MUST_CHECK gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node,
                                           const gy_expr **out);
 

@@ -80,20 +80,28 @@ static gy_status row_own(gy_expr_work *work, const gy_expr *expr, const gy_expr_
     return GY_OK;
 }
 
-static gy_expr_type type_of(const gy_field *field, bool is_nullable)
+gy_expr_type gy_expr_type_of_field(const gy_field *field)
 {
     return field->kind == GY_FIELD_DECIMAL
-               ? gy_expr_decimal(field->precision, field->scale, is_nullable)
-               : gy_expr_simple(field->kind, is_nullable);
+               ? gy_expr_decimal(field->precision, field->scale, true)
+               : gy_expr_simple(field->kind, true);
 }
 
-static bool fits(const gy_query_function *function, const gy_expr *const *args, uint32_t count)
+gy_status gy_expr_check_call(const gy_sql_source *source, const gy_sql_node *node,
+                             const gy_query_function *function, const gy_expr_type *types)
 {
-    bool all = count == (uint32_t)function->parameter_count;
-    for (uint32_t i = 0; i < count && all; i++) {
-        all = gy_expr_is_implicit(&args[i]->type, (int)function->parameters[i].kind);
+    char given[300], text[300];
+    bool fits = node->count == (uint32_t)function->parameter_count;
+    for (uint32_t i = 0; i < node->count && fits; i++) {
+        fits = gy_expr_is_implicit(&types[i], (int)function->parameters[i].kind);
     }
-    return all;
+    if (fits) {
+        return GY_OK;
+    }
+    gy_expr_types_text(types, node->count, given);
+    return gy_sql_refuse(source, node->place, GY_TYPE,
+                         "function %s(%s) does not exist: there is %s", node->text, given,
+                         gy_query_function_text(function, text));
 }
 
 gy_status gy_expr_bind_own(gy_expr_binder *in, const gy_sql_node *node,
@@ -101,19 +109,22 @@ gy_status gy_expr_bind_own(gy_expr_binder *in, const gy_sql_node *node,
                            const gy_expr **out)
 {
     const int count = (int)node->count;
-    if (!fits(function, args, node->count)) {
-        char types[300], text[300];
-        gy_expr_types_text(args, node->count, types);
-        return gy_sql_refuse(in->scope->source, node->place, GY_TYPE,
-                             "function %s(%s) does not exist: there is %s", node->text, types,
-                             gy_query_function_text(function, text));
+    gy_expr_type *types = gy_expr_types_of(in, args, node->count);
+    if (types == NULL) {
+        return GY_NOMEM;
     }
+    if (gy_query_function_is_aggregate(function)) {
+        return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
+                             "the aggregate %s stands where a value of one row is expected",
+                             function->name);
+    }
+    GY_TRY(gy_expr_check_call(in->scope->source, node, function, types));
     for (int i = 0; i < count; i++) {
-        const gy_expr_type type = type_of(&function->parameters[i], true);
+        const gy_expr_type type = gy_expr_type_of_field(&function->parameters[i]);
         GY_TRY(gy_expr_to_type(in, &args[i], &type));
     }
     const gy_expr_spec spec = {.row = row_own,
-                               .type = type_of(&function->result, true),
+                               .type = gy_expr_type_of_field(&function->result),
                                .args = args,
                                .count = count,
                                .takes_nulls = function->takes_nulls,

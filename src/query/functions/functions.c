@@ -16,7 +16,8 @@ void *gy_function_context(const gy_function_call *call)
 
 char *gy_function_text(gy_function_call *call, size_t size_bytes)
 {
-    return call->text(call->text_arg, size_bytes);
+    return call->text != NULL ? call->text(call->text_arg, GY_MAX(size_bytes, (size_t)1))
+                              : NULL;
 }
 
 gy_status gy_function_fail(gy_function_call *call, const char *format, ...)
@@ -58,6 +59,29 @@ static gy_status check_types(const gy_query_function *of)
     return status == GY_OK ? GY_OK : gy_fail_within(status, "function %s", of->name);
 }
 
+static gy_status check_work(const gy_query_function *of)
+{
+    if (of->scalar != NULL && of->accumulate == NULL && of->merge == NULL &&
+        of->finish == NULL) {
+        return GY_OK;
+    }
+    if (of->scalar != NULL || of->accumulate == NULL || of->merge == NULL ||
+        of->finish == NULL) {
+        return gy_fail(GY_ARG,
+                       "function %s has nothing to run: expected scalar, or accumulate, merge "
+                       "and finish",
+                       of->name);
+    }
+    if (of->state_bytes < 1 || of->state_bytes > GY_FUNCTION_STATE_BYTES_MAX) {
+        return gy_fail(GY_ARG, "aggregate %s has a state of %zu bytes: expected 1 to %d",
+                       of->name, of->state_bytes, GY_FUNCTION_STATE_BYTES_MAX);
+    }
+    return of->parameter_count > 0
+               ? GY_OK
+               : gy_fail(GY_ARG, "aggregate %s has no parameter: expected 1 at least",
+                         of->name);
+}
+
 static gy_status check_one(const gy_query_functions *functions, int at,
                            bool (*is_builtin)(const char *name))
 {
@@ -78,9 +102,7 @@ static gy_status check_one(const gy_query_functions *functions, int at,
                            of->name);
         }
     }
-    if (of->scalar == NULL) {
-        return gy_fail(GY_ARG, "function %s has nothing to run", of->name);
-    }
+    GY_TRY(check_work(of));
     return check_types(of);
 }
 
@@ -101,7 +123,7 @@ gy_status gy_query_functions_check(const gy_query_functions *functions,
 const gy_query_function *gy_query_function_find(const gy_query_functions *functions,
                                                 const char *name)
 {
-    for (int i = 0; i < functions->count; i++) {
+    for (int i = 0; functions != NULL && i < functions->count; i++) {
         if (strcmp(functions->items[i].name, name) == 0) {
             return &functions->items[i];
         }

@@ -27,7 +27,12 @@ struct gy_function_call {
 GY_MUST_CHECK gy_status gy_query_functions_check(const gy_query_functions *functions,
                                                  bool (*is_builtin)(const char *name));
 
-/** The function of a name; NULL: there is none. */
+static inline bool gy_query_function_is_aggregate(const gy_query_function *function)
+{
+    return function->accumulate != NULL;
+}
+
+/** The function of a name, in a list that may be NULL; NULL: there is none. */
 const gy_query_function *gy_query_function_find(const gy_query_functions *functions,
                                                 const char *name);
 

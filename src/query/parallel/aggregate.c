@@ -534,9 +534,10 @@ static int count_distinct(const gy_rows_aggregate_options *options)
     for (int i = 0; i < options->aggregate_count; i++) {
         const gy_rows_aggregate_of *of = &options->aggregates[i];
         distinct += of->is_distinct;
-        is_one &=
-            of->is_distinct && !of->has_filter && of->column == options->aggregates[0].column &&
-            (of->kind == GY_ROWS_COUNT || of->kind == GY_ROWS_SUM || of->kind == GY_ROWS_AVG);
+        is_one &= of->is_distinct && !of->has_filter &&
+                  of->column == options->aggregates[0].column &&
+                  (of->kind == GY_ROWS_COUNT || of->kind == GY_ROWS_SUM ||
+                   of->kind == GY_ROWS_AVG || of->kind == GY_ROWS_OWN);
     }
     return distinct == 0 || is_one ? distinct : -1;
 }

@@ -6,23 +6,31 @@
 static const char *const functions[] = {"count", "sum",     "avg",      "min",
                                         "max",   "bool_or", "bool_and", "every"};
 
-bool gy_query_is_aggregate(const gy_sql_node *node)
+static const gy_query_function *own_of(const gy_query_planner *planner, const gy_sql_node *node)
+{
+    const gy_query_function *own =
+        node->kind == GY_SQL_CALL ? gy_query_function_find(planner->plan->functions, node->text)
+                                  : NULL;
+    return own != NULL && gy_query_function_is_aggregate(own) ? own : NULL;
+}
+
+bool gy_query_is_aggregate(const gy_query_planner *planner, const gy_sql_node *node)
 {
     for (size_t i = 0; node->kind == GY_SQL_CALL && i < GY_COUNT(functions); i++) {
         if (strcmp(node->text, functions[i]) == 0) {
             return true;
         }
     }
-    return false;
+    return own_of(planner, node) != NULL;
 }
 
-bool gy_query_has_aggregate(const gy_sql_node *node)
+bool gy_query_has_aggregate(const gy_query_planner *planner, const gy_sql_node *node)
 {
-    if (gy_query_is_aggregate(node)) {
+    if (gy_query_is_aggregate(planner, node)) {
         return true;
     }
     for (uint32_t i = 0; i < node->count; i++) {
-        if (gy_query_has_aggregate(node->items[i])) {
+        if (gy_query_has_aggregate(planner, node->items[i])) {
             return true;
         }
     }
@@ -78,6 +86,15 @@ static gy_status check_call(const gy_query_resolver *in, const gy_sql_node *node
         return gy_sql_refuse(source, node->place, GY_FORMAT,
                              "aggregate functions are not allowed in %s", in->clause);
     }
+    if (own_of(in->planner, node) != NULL) {
+        return node->is_star
+                   ? gy_sql_refuse(source, node->place, GY_FORMAT, "%s takes no *", node->text)
+               : node->is_distinct && node->count > 1
+                   ? gy_sql_refuse(source, node->place, GY_UNSUPPORTED,
+                                   "not supported: distinct of several arguments (select them "
+                                   "distinct in a sub-query)")
+                   : GY_OK;
+    }
     if (node->count != (node->is_star ? 0 : 1) ||
         (node->is_star && strcmp(node->text, "count") != 0)) {
         return gy_sql_refuse(source, node->place, GY_FORMAT, "%s takes one argument",
@@ -106,6 +123,33 @@ static gy_status remember(const gy_query_planner *planner, gy_query_grouping *gr
     return gy_query_numbers_add(planner, &grouping->called, column);
 }
 
+/* Of a function of the program: its arguments become what it declares. */
+static gy_status resolve_own(const gy_query_resolver *in, const gy_query_function *own,
+                             gy_sql_node *call, gy_expr_type *type)
+{
+    const gy_query_planner *planner = in->planner;
+    gy_expr_type *types = gy_query_alloc(planner, call->count, sizeof(*types));
+    if (types == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < call->count; i++) {
+        GY_TRY(gy_query_type(planner, call->items[i], &types[i]));
+    }
+    GY_TRY(gy_expr_check_call(planner->source, call, own, types));
+    for (uint32_t i = 0; i < call->count; i++) {
+        const gy_expr_type wanted = gy_expr_type_of_field(&own->parameters[i]);
+        if (!gy_query_is_same_type(&types[i], &wanted)) {
+            call->items[i] = gy_query_cast(planner, call->items[i], &wanted);
+            if (call->items[i] == NULL) {
+                return GY_NOMEM;
+            }
+            GY_TRY(gy_query_type(planner, call->items[i], &types[i]));
+        }
+    }
+    *type = gy_expr_type_of_field(&own->result);
+    return GY_OK;
+}
+
 /* The call over the input of the grouping, and the type of its answer. */
 static gy_status resolve_call(const gy_query_resolver *in, const gy_sql_node *node,
                               gy_sql_node **out, gy_expr_type *type)
@@ -119,6 +163,13 @@ static gy_status resolve_call(const gy_query_resolver *in, const gy_sql_node *no
         return GY_NOMEM;
     }
     gy_expr_type of = {.kind = GY_FIELD_INT64};
+    const gy_query_function *own = own_of(in->planner, node);
+    if (own != NULL) {
+        for (uint32_t i = 0; i < node->count; i++) {
+            GY_TRY(gy_query_resolve(&inner, node->items[i], &(*out)->items[i]));
+        }
+        return resolve_own(in, own, *out, type);
+    }
     if (node->count == 1) {
         GY_TRY(gy_query_resolve(&inner, node->items[0], &(*out)->items[0]));
         GY_TRY(gy_query_type(in->planner, (*out)->items[0], &of));
@@ -165,7 +216,7 @@ gy_status gy_query_aggregate_call(gy_query_resolver *in, const gy_sql_node *node
 
 gy_status gy_query_collect(gy_query_resolver *in, const gy_sql_node *node)
 {
-    if (gy_query_is_aggregate(node)) {
+    if (gy_query_is_aggregate(in->planner, node)) {
         gy_sql_node *column = NULL;
         return gy_query_aggregate_call(in, node, &column);
     }
@@ -205,6 +256,22 @@ gy_status gy_query_regroup(const gy_query_resolver *in, gy_sql_node **node)
     return GY_OK;
 }
 
+static gy_status compute_inputs(const gy_query_planner *planner, const gy_sql_node *call,
+                                gy_query_node **input, gy_query_aggregate *to)
+{
+    uint32_t *more = gy_query_alloc(planner, call->count, sizeof(*more));
+    if (more == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_query_compute(planner, NULL, call->items[0], input, &to->input));
+    for (uint32_t i = 1; i < call->count; i++) {
+        GY_TRY(gy_query_compute(planner, NULL, call->items[i], input, &more[i - 1]));
+    }
+    to->more = more;
+    to->more_count = call->count - 1;
+    return GY_OK;
+}
+
 gy_status gy_query_group(const gy_query_planner *planner, const gy_query_grouping *grouping,
                          gy_query_node **out)
 {
@@ -230,7 +297,7 @@ gy_status gy_query_group(const gy_query_planner *planner, const gy_query_groupin
                                    .is_distinct = call->is_distinct,
                                    .place = call->place};
         if (!call->is_star) {
-            GY_TRY(gy_query_compute(planner, NULL, call->items[0], &input, &to->input));
+            GY_TRY(compute_inputs(planner, call, &input, to));
         }
     }
     gy_query_node *made = gy_query_node_new(planner, GY_QUERY_AGGREGATE, input, NULL,

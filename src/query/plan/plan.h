@@ -77,6 +77,9 @@ typedef struct gy_query_aggregate {
     uint32_t input;       /* GY_QUERY_NONE: of count(*) */
     bool is_distinct;
     uint32_t place;
+    const uint32_t *more; /* (more_count) of a function of the program: its arguments behind
+                             `input` */
+    uint32_t more_count;
 } gy_query_aggregate;
 
 typedef struct gy_query_key {

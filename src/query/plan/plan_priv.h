@@ -161,8 +161,8 @@ int gy_query_matches(const char *name, bool is_quoted, const char *other);
 
 GY_MUST_CHECK gy_status gy_query_resolve(gy_query_resolver *in, const gy_sql_node *node,
                                          gy_sql_node **out);
-bool gy_query_is_aggregate(const gy_sql_node *node);
-bool gy_query_has_aggregate(const gy_sql_node *node);
+bool gy_query_is_aggregate(const gy_query_planner *planner, const gy_sql_node *node);
+bool gy_query_has_aggregate(const gy_query_planner *planner, const gy_sql_node *node);
 
 /* ---- group.c: groups and aggregates ---- */
 

@@ -45,8 +45,12 @@ static void print_aggregate(const gy_query_plan *plan, const gy_query_node *node
         const gy_query_aggregate *one = &node->aggregates[i];
         gy_text_add(text, "%s%s", i > 0 ? ", " : " ", one->function);
         if (one->input != GY_QUERY_NONE) {
-            gy_text_add(text, "(%s%s)", one->is_distinct ? "distinct " : "",
+            gy_text_add(text, "(%s%s", one->is_distinct ? "distinct " : "",
                         name_of(plan, one->input));
+            for (uint32_t k = 0; k < one->more_count; k++) {
+                gy_text_add(text, ", %s", name_of(plan, one->more[k]));
+            }
+            gy_text_add(text, ")");
         }
     }
     gy_text_add(text, node->group_count == 0 ? "" : count > 0 ? " by " : " ");

@@ -212,6 +212,8 @@ static gy_status prune_aggregate(const gy_query_planner *planner, gy_query_node 
             const uint32_t input = node->aggregates[i].input;
             GY_TRY(
                 gy_query_numbers_join(planner, &below, &input, input != GY_QUERY_NONE ? 1 : 0));
+            GY_TRY(gy_query_numbers_join(planner, &below, node->aggregates[i].more,
+                                         node->aggregates[i].more_count));
         }
     }
     node->columns = columns.items;

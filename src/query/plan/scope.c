@@ -201,7 +201,7 @@ gy_status gy_query_resolve(gy_query_resolver *in, const gy_sql_node *node, gy_sq
     case GY_SQL_ANY_SELECT:
         return gy_query_sub_query(in, node, out);
     case GY_SQL_CALL:
-        if (gy_query_is_aggregate(node)) {
+        if (gy_query_is_aggregate(in->planner, node)) {
             return gy_query_aggregate_call(in, node, out);
         }
         return resolve_items(in, node, out);

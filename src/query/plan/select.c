@@ -18,14 +18,14 @@ typedef struct query {
 
 /* ---- Groups ---- */
 
-static bool has_aggregates(const gy_sql_select *select)
+static bool has_aggregates(const gy_query_planner *planner, const gy_sql_select *select)
 {
     bool has = select->group_count > 0 || select->having != NULL;
     for (uint32_t i = 0; i < select->target_count && !has; i++) {
-        has = gy_query_has_aggregate(select->targets[i].value);
+        has = gy_query_has_aggregate(planner, select->targets[i].value);
     }
     for (uint32_t i = 0; i < select->order_count && !has; i++) {
-        has = gy_query_has_aggregate(select->order[i].value);
+        has = gy_query_has_aggregate(planner, select->order[i].value);
     }
     return has;
 }
@@ -334,7 +334,7 @@ static gy_status begin(query *of, const gy_query_scope *outer, const gy_query_vi
         of->in.clause = "WHERE";
         GY_TRY(gy_query_where(&of->in, select->where));
     }
-    if (has_aggregates(select)) {
+    if (has_aggregates(of->in.planner, select)) {
         GY_TRY(group(of));
     }
     if (select->having != NULL) {

@@ -85,8 +85,8 @@ static gy_status count_nothing(const gy_query_planner *planner, const gy_query_n
 {
     for (uint32_t i = aggregate->group_count; i < aggregate->count; i++) {
         const uint32_t column = aggregate->columns[i];
-        if (strncmp(aggregate->aggregates[i - aggregate->group_count].function, "count", 5) !=
-            0) {
+        const char *function = aggregate->aggregates[i - aggregate->group_count].function;
+        if (strcmp(function, "count") != 0 && strcmp(function, "count(*)") != 0) {
             continue;
         }
         gy_sql_node *const items[2] = {gy_query_make_column(planner, column, (*value)->place),
@@ -307,7 +307,8 @@ gy_status gy_query_sub_query(gy_query_resolver *in, const gy_sql_node *node, gy_
         gy_query_answer answer = {.node = NULL};
         GY_TRY(plan_inner(in, node, &answer)); /* refuses several columns */
     }
-    if (node->count > 0 && in->grouping != NULL && gy_query_has_aggregate(node->items[0])) {
+    if (node->count > 0 && in->grouping != NULL &&
+        gy_query_has_aggregate(in->planner, node->items[0])) {
         GY_TRY(take_aggregate(in, &node));
     }
     const gy_sql_node *value = gy_query_quantified(in->planner, node);

@@ -44,6 +44,19 @@ static bool gives_states(const gy_rows_aggregator *it)
 
 /* ---- making ---- */
 
+/* The columns that a function of the program takes. */
+static gy_status check_own(const gy_rows_aggregator *it, const gy_rows_aggregate_of *of)
+{
+    GY_TRY(gy_rows_check_columns(it->in_schema, of->more, of->own->parameter_count - 1,
+                                 "aggregate"));
+    for (int k = 0; k < of->own->parameter_count; k++) {
+        const int column = k == 0 ? of->column : of->more[k - 1];
+        GY_TRY(gy_rows_check_same(gy_schema_field(it->in_schema, column),
+                                  &of->own->parameters[k]));
+    }
+    return GY_OK;
+}
+
 static gy_status init_states(gy_rows_aggregator *it, const gy_rows_aggregate_options *options)
 {
     static const gy_field none = {.name = "", .kind = GY_FIELD_BOOL};
@@ -61,6 +74,9 @@ static gy_status init_states(gy_rows_aggregator *it, const gy_rows_aggregate_opt
                 gy_schema_field(it->in_schema, of->filter)->kind != GY_FIELD_BOOL) {
                 return gy_fail(GY_TYPE, "the filter of an aggregate is no bool column of rows");
             }
+        }
+        if (of->kind == GY_ROWS_OWN && !takes_states(it)) {
+            GY_TRY(check_own(it, of));
         }
         const gy_field *field =
             takes_states(it) ? &of->field

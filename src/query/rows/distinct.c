@@ -37,8 +37,8 @@ typedef struct distinct_source {
 /* Whether it matters that values are distinct. */
 static bool is_really_distinct(const gy_rows_aggregate_of *of)
 {
-    return of->is_distinct &&
-           (of->kind == GY_ROWS_COUNT || of->kind == GY_ROWS_SUM || of->kind == GY_ROWS_AVG);
+    return of->is_distinct && (of->kind == GY_ROWS_COUNT || of->kind == GY_ROWS_SUM ||
+                               of->kind == GY_ROWS_AVG || of->kind == GY_ROWS_OWN);
 }
 
 static bool is_of_family(const gy_rows_aggregate_of *of, const family *kin)

@@ -22,6 +22,7 @@
 
 #include "base/env.h"
 #include "frame/frame.h"
+#include "query/functions/functions.h"
 
 #include <gyre/engine.h>
 
@@ -63,7 +64,8 @@ enum {
     X(MAX, 6, "max")                                                                           \
     X(ANY, 7, "any")                                                                           \
     X(BOOL_AND, 8, "bool_and")                                                                 \
-    X(BOOL_OR, 9, "bool_or")
+    X(BOOL_OR, 9, "bool_or")                                                                   \
+    X(OWN, 10, "a function of the program")
 
 typedef enum gy_rows_aggregate_kind {
 #define GY_X(name, value, text) GY_ROWS_##name = (value),
@@ -82,7 +84,8 @@ typedef enum gy_rows_aggregate_kind {
  *   double;
  * - min, max, any: the column's. NaN is above all numbers, -0 just below 0; text by bytes;
  *   false below true. any is the first value;
- * - bool_and, bool_or: bool.
+ * - bool_and, bool_or: bool;
+ * - own: what the program's function declares, of columns of its types. A failure is GY_ARG.
  */
 typedef struct gy_rows_aggregate_of {
     gy_rows_aggregate_kind kind;
@@ -92,6 +95,9 @@ typedef struct gy_rows_aggregate_of {
     bool has_filter;  /* rows alone whose bool column `filter` is true; WHOLE and PARTIAL */
     int filter;
     const char *name; /* of the answer's column, "" for NULL; borrowed for the call */
+    const gy_query_function *own;             /* of OWN; borrowed */
+    int more[GY_FUNCTION_PARAMETERS_MAX - 1]; /* its arguments behind `column`; of one that
+                                                 is_distinct there are none */
 } gy_rows_aggregate_of;
 
 /** What goes in and comes out. States are columns behind the keys: gy_rows_states says which.

@@ -6,8 +6,10 @@
  *                     of double an exact one (exact.h)
  *   min, max, any,    whether there is a value, then the value as in a key
  *   bool_and, bool_or
+ *   own               whether there is a row, then the function's state
  *
- * As columns they are one int64 a word, but the last kind, which is one column of its type.
+ * As columns they are one int64 a word, but those of min to bool_or, which are one column of
+ * its type.
  */
 #include "query/rows/exact.h"
 #include "query/rows/rows_priv.h"
@@ -31,6 +33,11 @@ static int sum_words(gy_field_kind kind)
     return kind == GY_FIELD_INT64 ? 3 : kind == GY_FIELD_DECIMAL ? 4 : 1 + GY_ROWS_EXACT_WORDS;
 }
 
+static int own_words(const gy_query_function *own)
+{
+    return 1 + (int)((own->state_bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+}
+
 static int words_of(gy_rows_aggregate_kind kind, gy_field_kind field)
 {
     if (is_count(kind)) {
@@ -44,7 +51,9 @@ static int words_of(gy_rows_aggregate_kind kind, gy_field_kind field)
 
 int gy_rows_state_columns(const gy_rows_aggregate_of *aggregate, const gy_field *field)
 {
-    return is_sum(aggregate->kind) ? sum_words(field->kind) : 1;
+    return is_sum(aggregate->kind)          ? sum_words(field->kind)
+           : aggregate->kind == GY_ROWS_OWN ? own_words(aggregate->own)
+                                            : 1;
 }
 
 static const char *kind_name(gy_rows_aggregate_kind kind)
@@ -73,7 +82,7 @@ gy_status gy_rows_state_init(gy_rows_state *state, const gy_rows_aggregate_of *o
     }
     *state = (gy_rows_state){.of = *of, .field = *field};
     state->field.name = "";
-    state->words = words_of(kind, field->kind);
+    state->words = kind == GY_ROWS_OWN ? own_words(of->own) : words_of(kind, field->kind);
     state->column_count = gy_rows_state_columns(of, field);
     return GY_OK;
 }
@@ -84,6 +93,11 @@ gy_field gy_rows_state_answer(const gy_rows_state *state)
                       .kind = state->field.kind};
     if (is_count(state->of.kind)) {
         field.kind = GY_FIELD_INT64;
+    } else if (state->of.kind == GY_ROWS_OWN) {
+        const gy_field *result = &state->of.own->result;
+        field.kind = result->kind;
+        field.precision = result->precision;
+        field.scale = result->scale;
     } else if (is_sum(state->of.kind) && field.kind != GY_FIELD_DOUBLE) {
         field.kind = GY_FIELD_DECIMAL;
         field.precision = GY_DECIMAL_DIGITS_MAX;
@@ -100,7 +114,7 @@ gy_field gy_rows_state_answer(const gy_rows_state *state)
 gy_field gy_rows_state_field(const gy_rows_state *state, int i)
 {
     GY_ASSERT(i < state->column_count);
-    if (is_sum(state->of.kind)) {
+    if (is_sum(state->of.kind) || state->of.kind == GY_ROWS_OWN) {
         return (gy_field){.name = "", .kind = GY_FIELD_INT64};
     }
     return gy_rows_state_answer(state);
@@ -208,6 +222,7 @@ static bool replaces(const gy_rows_state *state, const uint64_t *had, const uint
     case GY_ROWS_SUM:
     case GY_ROWS_AVG:
     case GY_ROWS_ANY:
+    case GY_ROWS_OWN:
     default:
         return false;
     }
@@ -261,10 +276,177 @@ static gy_status add_values(const gy_rows_state *state, const gy_rows_batch *bat
     return GY_OK;
 }
 
+/* ---- functions of the program ---- */
+
+static gy_function_value own_value(const gy_column *column, int64_t row)
+{
+    gy_function_value value = {.is_null = gy_column_is_null(column, row), .decimal = 0};
+    if (value.is_null) {
+        return value;
+    }
+    switch (column->field->kind) {
+    case GY_FIELD_BOOL:
+        value.truth = gy_column_bool(column, row);
+        break;
+    case GY_FIELD_DOUBLE:
+        value.real = gy_column_double(column, row);
+        break;
+    case GY_FIELD_DECIMAL:
+        value.decimal = gy_column_decimal(column, row);
+        break;
+    case GY_FIELD_DATE:
+        value.integer = gy_column_date(column, row);
+        break;
+    case GY_FIELD_TEXT:
+        value.text = gy_column_text(column, row);
+        break;
+    case GY_FIELD_INT64:
+    case GY_FIELD_TIMESTAMP:
+    default:
+        value.integer = gy_column_int64(column, row);
+        break;
+    }
+    return value;
+}
+
+/* The state of a group, which begins with its first row. */
+static void *own_state(const gy_rows_state *state, gy_function_call *call, uint64_t *words)
+{
+    if (words[0] == 0) {
+        words[0] = 1;
+        memset(words + 1, 0, (size_t)(state->words - 1) * sizeof(words[0]));
+        if (state->of.own->initialise != NULL) {
+            state->of.own->initialise(call, words + 1);
+        }
+    }
+    return words + 1;
+}
+
+static gy_status add_own(const gy_rows_state *state, const gy_rows_batch *batch)
+{
+    const gy_query_function *own = state->of.own;
+    gy_function_call call = {.function = own};
+    gy_column columns[GY_FUNCTION_PARAMETERS_MAX] = {{.valid = NULL}}, filter = {.valid = NULL};
+    gy_function_value values[GY_FUNCTION_PARAMETERS_MAX];
+    for (int k = 0; k < own->parameter_count; k++) {
+        columns[k] =
+            gy_frame_column(batch->frame, k == 0 ? state->of.column : state->of.more[k - 1]);
+    }
+    if (state->of.has_filter) {
+        filter = gy_frame_column(batch->frame, state->of.filter);
+    }
+    for (int64_t i = 0; i < batch->count; i++) {
+        const int64_t row = batch->begin + i;
+        bool is_used = !state->of.has_filter ||
+                       (!gy_column_is_null(&filter, row) && gy_column_bool(&filter, row));
+        for (int k = 0; k < own->parameter_count && is_used; k++) {
+            values[k] = own_value(&columns[k], row);
+            is_used = own->takes_nulls || !values[k].is_null;
+        }
+        if (is_used) {
+            void *to = own_state(state, &call, batch->records[i] + state->offset);
+            GY_TRY(gy_query_function_end(&call, own->accumulate(&call, to, values)));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status merge_own(const gy_rows_state *state, const gy_rows_batch *batch)
+{
+    const gy_query_function *own = state->of.own;
+    gy_function_call call = {.function = own};
+    gy_column columns[1 + GY_FUNCTION_STATE_BYTES_MAX / sizeof(uint64_t)];
+    uint64_t other[GY_COUNT(columns)] = {0};
+    for (int k = 0; k < state->column_count; k++) {
+        columns[k] = gy_frame_column(batch->frame, state->of.column + k);
+    }
+    for (int64_t i = 0; i < batch->count; i++) {
+        uint64_t *words = batch->records[i] + state->offset;
+        for (int k = 0; k < state->column_count; k++) {
+            other[k] = (uint64_t)gy_column_int64(&columns[k], batch->begin + i);
+        }
+        if (other[0] != 0 && words[0] == 0) {
+            memcpy(words, other, (size_t)state->words * sizeof(words[0]));
+        } else if (other[0] != 0) {
+            GY_TRY(gy_query_function_end(&call, own->merge(&call, words + 1, other + 1)));
+        }
+    }
+    return GY_OK;
+}
+
+static char *own_text(void *arg, size_t size_bytes)
+{
+    return gy_rows_heap_take(arg, size_bytes);
+}
+
+static gy_status append_own(const gy_function_value *value, gy_frame_maker *maker)
+{
+    uint64_t words[2] = {0, 0};
+    if (value->is_null) {
+        gy_frame_maker_null(maker);
+        return GY_OK;
+    }
+    switch (maker->field.kind) {
+    case GY_FIELD_BOOL:
+        words[0] = value->truth;
+        break;
+    case GY_FIELD_DOUBLE:
+        memcpy(words, &value->real, sizeof(value->real));
+        break;
+    case GY_FIELD_DECIMAL:
+        memcpy(words, &value->decimal, sizeof(value->decimal));
+        break;
+    case GY_FIELD_TEXT:
+        gy_rows_text_put(words, value->text.data, value->text.size_bytes);
+        break;
+    case GY_FIELD_INT64:
+    case GY_FIELD_DATE:
+    case GY_FIELD_TIMESTAMP:
+    default:
+        words[0] = (uint64_t)value->integer;
+        break;
+    }
+    return gy_rows_value_append(maker, words);
+}
+
+static gy_status finish_own(const gy_rows_state *state, const uint64_t *words,
+                            gy_rows_heap *texts, gy_frame_maker *maker)
+{
+    const gy_query_function *own = state->of.own;
+    uint64_t none[1 + GY_FUNCTION_STATE_BYTES_MAX / sizeof(uint64_t)];
+    gy_function_value result = {.is_null = false, .decimal = 0};
+    gy_function_call call = {.function = own, .text = own_text, .text_arg = texts};
+    if (words[0] == 0) {
+        none[0] = 0;
+        (void)own_state(state, &call, none);
+        words = none;
+    }
+    GY_TRY(gy_query_function_end(&call, own->finish(&call, words + 1, &result)));
+    GY_TRY(gy_query_function_check(&call, &result));
+    return append_own(&result, maker);
+}
+
+static gy_status emit_own(const gy_rows_state *state, const uint64_t *const *records,
+                          int64_t count, gy_frame_maker *maker)
+{
+    gy_rows_heap texts = {.count = 0};
+    gy_status status = GY_OK;
+    for (int64_t i = 0; i < count && status == GY_OK; i++) {
+        status = finish_own(state, records[i] + state->offset, &texts, maker);
+    }
+    gy_rows_heap_free(&texts);
+    return status;
+}
+
+/* ---- adding ---- */
+
 gy_status gy_rows_state_add(const gy_rows_state *state, const gy_rows_batch *batch)
 {
     uint8_t marks[GY_ROWS_BATCH];
     GY_ASSERT(batch->count <= GY_ROWS_BATCH);
+    if (state->of.kind == GY_ROWS_OWN) {
+        return add_own(state, batch);
+    }
     const uint8_t *used = used_rows(state, batch, marks);
     if (is_count(state->of.kind)) {
         for (int64_t i = 0; i < batch->count; i++) {
@@ -283,6 +465,9 @@ gy_status gy_rows_state_add(const gy_rows_state *state, const gy_rows_batch *bat
 
 gy_status gy_rows_state_merge(const gy_rows_state *state, const gy_rows_batch *batch)
 {
+    if (state->of.kind == GY_ROWS_OWN) {
+        return merge_own(state, batch);
+    }
     if (!is_sum(state->of.kind) && !is_count(state->of.kind)) {
         uint8_t marks[GY_ROWS_BATCH];
         return add_values(state, batch, used_rows(state, batch, marks));
@@ -401,7 +586,11 @@ gy_status gy_rows_state_emit(const gy_rows_state *state, const uint64_t *const *
     if (has_sum && is_final) {
         return emit_sums(state, records, count, makers);
     }
-    const bool has_number = has_sum || is_count(state->of.kind);
+    const bool is_own = state->of.kind == GY_ROWS_OWN;
+    if (is_own && is_final) {
+        return emit_own(state, records, count, makers);
+    }
+    const bool has_number = has_sum || is_own || is_count(state->of.kind);
     for (int k = 0; k < columns; k++) {
         for (int64_t i = 0; i < count; i++) {
             const uint64_t *words = records[i] + state->offset;

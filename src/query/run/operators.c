@@ -78,6 +78,22 @@ static gy_rows_aggregate_kind kind_of(const char *function)
     gy_panic("an aggregate %s", function);
 }
 
+static gy_rows_aggregate_of aggregate_of(const gy_query_run *run, const gy_query_aggregate *one,
+                                         const gy_query_node *below)
+{
+    const gy_query_function *own = gy_query_function_find(run->plan->functions, one->function);
+    gy_rows_aggregate_of made = {
+        .kind = own != NULL ? GY_ROWS_OWN : kind_of(one->function),
+        .column = one->input != GY_QUERY_NONE ? gy_query_index(below, one->input) : 0,
+        .is_distinct = one->is_distinct,
+        .own = own};
+    GY_ASSERT(one->more_count < GY_FUNCTION_PARAMETERS_MAX);
+    for (uint32_t k = 0; k < one->more_count; k++) {
+        made.more[k] = gy_query_index(below, one->more[k]);
+    }
+    return made;
+}
+
 /* The field of an aggregate's column; count(*) has none. */
 static gy_field field_of(const gy_query_plan *plan, uint32_t column)
 {
@@ -123,12 +139,8 @@ gy_status gy_query_aggregate_rows(gy_query_run *run, const gy_query_node *node,
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const gy_query_aggregate *one = &node->aggregates[i];
-        aggregates[i] = (gy_rows_aggregate_of){
-            .kind = kind_of(one->function),
-            .column = one->input != GY_QUERY_NONE ? gy_query_index(below, one->input) : 0,
-            .is_distinct = one->is_distinct,
-            .name = run->plan->columns[node->columns[node->group_count + i]].name};
+        aggregates[i] = aggregate_of(run, &node->aggregates[i], below);
+        aggregates[i].name = run->plan->columns[node->columns[node->group_count + i]].name;
     }
     if (phase == GY_ROWS_MERGE || phase == GY_ROWS_FINAL) {
         place_states(run, node, aggregates, keys);
