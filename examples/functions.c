@@ -4,8 +4,9 @@
  *     cc functions.c -lgyre -o functions
  *     ./functions 'SELECT …' [PROCESSES]
  *
- * Statements may call site(url), the host of a URL. With PROCESSES each query is a job of so
- * many processes, which are this program, too.
+ * Statements may call site(url), the host of a URL, and the aggregate median(bytes), to the
+ * next power of two. With PROCESSES each query is a job of so many processes, which are this
+ * program, too.
  */
 #include <gyre/gyre.h>
 
@@ -38,17 +39,73 @@ static gy_status site(gy_function_call *call, const gy_function_value *arguments
     return GY_OK;
 }
 
+/* ---- median(n): counts of numbers by their binary digits are a state that can be merged,
+ * in any order ---- */
+
+enum { DIGITS = 64 };
+
+static gy_status add_number(gy_function_call *call, void *state,
+                            const gy_function_value *arguments)
+{
+    int64_t *counts = state;
+    int digits = 0;
+    if (arguments[0].integer < 0) {
+        return gy_function_fail(call, "%lld is below 0", (long long)arguments[0].integer);
+    }
+    while (digits < DIGITS - 1 && arguments[0].integer >> digits != 0) {
+        digits++;
+    }
+    counts[digits]++;
+    return GY_OK;
+}
+
+static gy_status add_counts(gy_function_call *call, void *state, const void *other)
+{
+    int64_t *counts = state;
+    (void)call;
+    for (int i = 0; i < DIGITS; i++) {
+        counts[i] += ((const int64_t *)other)[i];
+    }
+    return GY_OK;
+}
+
+static gy_status middle(gy_function_call *call, const void *state, gy_function_value *result)
+{
+    const int64_t *counts = state;
+    int64_t all = 0, below = 0;
+    (void)call;
+    for (int i = 0; i < DIGITS; i++) {
+        all += counts[i];
+    }
+    result->is_null = all == 0;
+    for (int i = 0; i < DIGITS && below * 2 < all; i++) {
+        below += counts[i];
+        result->integer = i == 0 ? 0 : (int64_t)((UINT64_C(1) << i) - 1);
+    }
+    return GY_OK;
+}
+
 /* ---- the program ---- */
 
 static gy_query_functions functions(void)
 {
     static const gy_field url[] = {{.name = "url", .kind = GY_FIELD_TEXT}};
+    static const gy_field number[] = {{.name = "n", .kind = GY_FIELD_INT64}};
     static const gy_query_function list[] = {{.name = "site",
                                               .version = 1,
                                               .parameters = url,
                                               .parameter_count = 1,
                                               .result = {.kind = GY_FIELD_TEXT},
-                                              .scalar = site}};
+                                              .scalar = site},
+                                             {.name = "median",
+                                              .version = 1,
+                                              .parameters = number,
+                                              .parameter_count = 1,
+                                              .result = {.kind = GY_FIELD_INT64},
+                                              .state_bytes = DIGITS * sizeof(int64_t),
+                                              .accumulate = add_number,
+                                              .merge = add_counts,
+                                              .finish = middle}};
     return (gy_query_functions){.items = list, .count = sizeof(list) / sizeof(list[0])};
 }
 

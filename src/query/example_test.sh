@@ -16,16 +16,16 @@ export XDG_STATE_HOME="$work/state"
     echo 'mailto:me,5'
 } >log.csv
 cat >expected <<'END'
- site  | visits | bytes
--------+--------+-------
- b.org |      7 |    70
- a.org |      7 |    28
- null  |      1 |     5
+ site  | visits | bytes | median
+-------+--------+-------+--------
+ b.org |      7 |    70 |     15
+ a.org |      7 |    28 |      7
+ null  |      1 |     5 |      7
 (3 rows)
 END
 for processes in '' 2; do
-    "$1" 'select site(url) as site, count(*) as visits, sum(bytes) as bytes from "log.csv" group by 1 order by 3 desc' \
-        $processes | sed 's/ *$//' >got
+    "$1" 'select site(url) as site, count(*) as visits, sum(bytes) as bytes, median(bytes) from "log.csv" group by 1
+        order by 3 desc' $processes | sed 's/ *$//' >got
     diff expected got
 done
 echo 'https:///page,1' >>log.csv
