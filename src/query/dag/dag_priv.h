@@ -26,7 +26,8 @@ enum {
     X("ns", time_ns)                                                                           \
     X("bytes", bytes)                                                                          \
     X("spilled", counts.spilled_bytes)                                                         \
-    X("spills", counts.spills)
+    X("spills", counts.spills)                                                                 \
+    X("passed", counts.rows_passed)
 
 enum { GY_QUERY_COUNTERS_MAX = 60 }; /* of a vertex there are 64 */
 

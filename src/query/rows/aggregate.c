@@ -3,18 +3,26 @@
  * states, in the order of hashes and cut by them into parts, and the table begins anew. At the
  * end each part is merged by an aggregation of its own, one part behind the other, so that
  * groups come in the order of hashes, spilled or not.
+ *
+ * Groups in part that are hardly fewer than their rows cost more than they save: as a source of
+ * states an aggregation measures that on some rows, and then makes a state of each row, without
+ * a table, until it measures again.
+ *
+ * @source Leis, Boncz, Kemper, Neumann, "Morsel-Driven Parallelism", SIGMOD 2014 (groups in
+ * part before a partition); Larson, "Grouping and Duplicate Elimination", 1997 (switched off)
  */
 #include "query/rows/rows_priv.h"
 
-enum { PARTS = 16, LEVELS_MOST = 8, EMIT_GROUPS = 256 };
+enum { PARTS = 16, LEVELS_MOST = 8, EMIT_GROUPS = 256, MEASURE_AGAIN = 16 };
 
 struct gy_rows_aggregator {
     gy_schema *in_schema, *state_schema, *out_schema;
     gy_rows_phase phase;
     gy_rows_limits limits;
     bool is_passing, needs_rows;
+    int64_t measured_rows; /* 0: it makes groups of all rows */
     int level;
-    int key_count, state_count;
+    int key_count, state_count, record_words;
     gy_rows_key_layout layout;
     gy_rows_state *states; /* (state_count) */
     /* the same for rows that are states, in the columns of `state_schema` */
@@ -91,6 +99,7 @@ static gy_status init_states(gy_rows_aggregator *it, const gy_rows_aggregate_opt
         state->offset = offset;
         offset += state->words;
     }
+    it->record_words = offset;
     return gy_rows_groups_new(&it->layout, offset - 1 - it->layout.words, &it->groups);
 }
 
@@ -185,6 +194,10 @@ gy_status gy_rows_aggregator_new(gy_schema *in_schema, const gy_rows_aggregate_o
     made->needs_rows = options->needs_rows || options->key_count > 0;
     made->key_count = options->key_count;
     GY_ASSERT(!made->is_passing || gives_states(made));
+    if (made->is_passing && made->phase == GY_ROWS_PARTIAL && made->key_count > 0) {
+        made->measured_rows =
+            options->measured_rows > 0 ? options->measured_rows : GY_ROWS_MEASURED;
+    }
     const gy_status status = init(made, options);
     if (status < 0) {
         gy_rows_aggregator_free(made);
@@ -512,6 +525,64 @@ gy_status gy_rows_aggregator_next(gy_rows_aggregator *it, gy_frame **frame)
     return it->spill != NULL ? next_of_parts(it, frame) : next_of_groups(it, frame);
 }
 
+/* ---- rows as states ---- */
+
+/* A state for each of a few rows. */
+static gy_status append_rows(gy_rows_aggregator *it, const gy_frame *frame, int64_t begin,
+                             int64_t count, uint64_t *words, gy_frame_maker *makers)
+{
+    uint64_t *records[EMIT_GROUPS];
+    gy_rows_heap heap = {.count = 0};
+    const gy_rows_batch batch = {
+        .frame = frame, .begin = begin, .count = count, .records = records, .heap = &heap};
+    GY_ASSERT(count <= EMIT_GROUPS);
+    memset(words, 0, (size_t)(count * it->record_words) * sizeof(*words));
+    for (int64_t i = 0; i < count; i++) {
+        records[i] = words + i * it->record_words;
+    }
+    gy_status status = GY_OK;
+    int at = it->key_count;
+    for (int i = 0; i < it->state_count && status == GY_OK; i++) {
+        status = gy_rows_state_add(&it->states[i], &batch);
+        status = status == GY_OK
+                     ? gy_rows_state_emit(&it->states[i], (const uint64_t *const *)records,
+                                          count, false, &makers[at])
+                     : status;
+        at += it->states[i].column_count;
+    }
+    gy_rows_heap_free(&heap);
+    return status;
+}
+
+/* The rows [begin, begin + count) of a frame as states. */
+static gy_status make_states(gy_rows_aggregator *it, const gy_frame *rows, int64_t begin,
+                             int64_t count, gy_frame **frame)
+{
+    const int columns = gy_schema_count(it->state_schema);
+    gy_frame_maker *makers = gy_rows_makers_new(it->state_schema);
+    uint64_t *words =
+        gy_alloc("query.states", (size_t)EMIT_GROUPS * (size_t)it->record_words * 8);
+    gy_status status = makers == NULL || words == NULL ? GY_NOMEM : GY_OK;
+    for (int k = 0; k < columns && status == GY_OK; k++) {
+        status = gy_frame_maker_reserve(&makers[k], count);
+    }
+    for (int k = 0; k < it->key_count && status == GY_OK; k++) {
+        const gy_column column = gy_frame_column(rows, it->layout.columns[k]);
+        status = gy_rows_append_range(&makers[k], &column, begin, count);
+    }
+    for (int64_t at = 0; at < count && status == GY_OK && it->state_count > 0;
+         at += EMIT_GROUPS) {
+        status = append_rows(it, rows, begin + at, GY_MIN(count - at, (int64_t)EMIT_GROUPS),
+                             words, makers);
+    }
+    if (status == GY_OK) {
+        status = gy_frame_make(it->state_schema, makers, count, frame);
+    }
+    gy_rows_makers_free(makers, columns);
+    gy_free(words);
+    return status;
+}
+
 /* ---- as a source ---- */
 
 typedef struct aggregate_source {
@@ -519,13 +590,28 @@ typedef struct aggregate_source {
     gy_rows_aggregator *aggregator;
     bool is_read;  /* all of the input */
     bool is_given; /* groups of a full table are on their way */
+    int64_t taken; /* rows of the groups in the table */
+    /* rows become states one by one: `passed` of them so far; of `rest` those from `rest_at` on
+     * are to come */
+    bool is_off;
+    int64_t passed, rest_at;
+    gy_frame *rest;
 } aggregate_source;
+
+/* Whether groups are hardly fewer than their rows. */
+static bool is_of_no_use(const aggregate_source *source)
+{
+    const gy_rows_aggregator *it = source->aggregator;
+    return it->measured_rows > 0 && (source->taken >= it->measured_rows || is_full(it)) &&
+           (double)gy_rows_groups_count(it->groups) >
+               GY_ROWS_GROUPS_MOST * (double)source->taken;
+}
 
 /* Take in rows until the input ends, or a table that passes is full. */
 static gy_status take(aggregate_source *source)
 {
     gy_rows_aggregator *it = source->aggregator;
-    while (!source->is_read && !(it->is_passing && is_full(it))) {
+    while (!source->is_read && !source->is_off && !(it->is_passing && is_full(it))) {
         gy_frame *frame = NULL;
         const gy_status status = gy_rows_next(&source->in, it->limits.counts, &frame);
         if (status == GY_DONE) {
@@ -537,8 +623,10 @@ static gy_status take(aggregate_source *source)
         }
         const int64_t begin_ns = gy_now_ns(it->limits.env);
         const gy_status pushed = gy_rows_aggregator_push(it, frame);
+        source->taken += gy_frame_rows(frame);
         gy_frame_drop(frame);
         GY_TRY(pushed);
+        source->is_off = is_of_no_use(source);
         if (it->limits.counts != NULL) {
             it->limits.counts->time_ns += gy_now_ns(it->limits.env) - begin_ns;
         }
@@ -546,30 +634,83 @@ static gy_status take(aggregate_source *source)
     return GY_OK;
 }
 
+static void count_given(const gy_rows_aggregator *it, int64_t begin_ns, int64_t rows)
+{
+    if (it->limits.counts != NULL) {
+        it->limits.counts->time_ns += gy_now_ns(it->limits.env) - begin_ns;
+        it->limits.counts->rows_out += rows;
+    }
+}
+
+/* The next rows as states. GY_AGAIN: it makes groups again, or all rows were read. */
+static gy_status pass_rows(aggregate_source *source, gy_frame **frame)
+{
+    gy_rows_aggregator *it = source->aggregator;
+    while (source->rest == NULL || source->rest_at == gy_frame_rows(source->rest)) {
+        gy_frame_drop(source->rest);
+        source->rest = NULL;
+        source->rest_at = 0;
+        gy_status status = GY_DONE;
+        if (source->passed < MEASURE_AGAIN * it->measured_rows) {
+            status = gy_rows_next(&source->in, it->limits.counts, &source->rest);
+            source->is_read = status == GY_DONE;
+        }
+        if (status == GY_DONE) {
+            source->is_off = false;
+            source->passed = 0;
+            return GY_AGAIN;
+        }
+        GY_TRY(status);
+    }
+    const int64_t begin_ns = gy_now_ns(it->limits.env);
+    const int64_t rows =
+        GY_MIN(gy_frame_rows(source->rest) - source->rest_at, (int64_t)GY_ROWS_FRAME);
+    GY_TRY(make_states(it, source->rest, source->rest_at, rows, frame));
+    source->rest_at += rows;
+    source->passed += rows;
+    if (it->limits.counts != NULL) {
+        it->limits.counts->rows_passed += rows;
+    }
+    count_given(it, begin_ns, rows);
+    return GY_OK;
+}
+
+/* The next of the groups that the table has. */
+static gy_status give_groups(aggregate_source *source, gy_frame **frame)
+{
+    gy_rows_aggregator *it = source->aggregator;
+    const int64_t begin_ns = gy_now_ns(it->limits.env);
+    const gy_status status =
+        source->is_read ? gy_rows_aggregator_next(it, frame) : next_of_groups(it, frame);
+    count_given(it, begin_ns, status == GY_OK ? gy_frame_rows(*frame) : 0);
+    return status;
+}
+
 static gy_status aggregate_next(void *arg, gy_frame **frame)
 {
     aggregate_source *source = arg;
     gy_rows_aggregator *it = source->aggregator;
     for (;;) {
+        if (!source->is_given && source->is_off) {
+            const gy_status passed = pass_rows(source, frame);
+            if (passed != GY_AGAIN) {
+                return passed;
+            }
+        }
         if (!source->is_given) {
-            const gy_status status = take(source);
-            if (status != GY_OK) {
-                return status;
+            const gy_status taken = take(source);
+            if (taken != GY_OK) {
+                return taken;
             }
             source->is_given = true;
         }
-        const int64_t begin_ns = gy_now_ns(it->limits.env);
-        const gy_status status =
-            source->is_read ? gy_rows_aggregator_next(it, frame) : next_of_groups(it, frame);
-        if (it->limits.counts != NULL) {
-            it->limits.counts->time_ns += gy_now_ns(it->limits.env) - begin_ns;
-            it->limits.counts->rows_out += status == GY_OK ? gy_frame_rows(*frame) : 0;
-        }
+        const gy_status status = give_groups(source, frame);
         if (status != GY_DONE || source->is_read) {
             return status;
         }
         gy_rows_groups_clear(it->groups);
         it->is_ordered = false;
+        source->taken = 0;
         source->is_given = false;
     }
 }
@@ -578,6 +719,7 @@ static void aggregate_close(void *arg)
 {
     aggregate_source *source = arg;
     gy_rows_close(&source->in);
+    gy_frame_drop(source->rest);
     gy_rows_aggregator_free(source->aggregator);
     gy_free(source);
 }

@@ -256,6 +256,7 @@ static void in_phases(gy_random *random, const gy_frame *frame, const int *keys,
                                          .phase = GY_ROWS_PARTIAL,
                                          .is_passing = true,
                                          .limits = *limits};
+    options.measured_rows = 1 + (int64_t)gy_random_below(random, 100);
     assert_ok(aggregate(random, frame, 100, &options, &states));
     int column = key_count;
     for (int i = 0; i < PLAIN_KINDS; i++) {
@@ -307,6 +308,7 @@ static void check(gy_random *random, const test_shape *shape, const int *keys, i
     assert_true(shape->rows < 4000 || key_count < 2 || done.spills > 0);
     in_phases(random, frame, keys, key_count, &tiny, &phased);
     test_same(plain, phased);
+    assert_true(shape->rows < 4000 || key_count < 2 || done.rows_passed > 0);
     gy_frame_drop(phased);
     gy_frame_drop(plain);
     gy_frame_drop(spilled);
@@ -448,6 +450,49 @@ GY_TEST(states_pass_on_behind_a_large_frame)
     gy_schema_drop(schema);
 }
 
+/* Rows become states one by one where groups are hardly fewer, and groups again later. */
+GY_TEST(groups_that_are_as_many_as_rows_are_not_made)
+{
+    enum { ROWS = 4000, MEASURED = 100, CUT = 50, AGAIN = 16 };
+    static const int keys[] = {0};
+    static const gy_rows_aggregate_of sum = {.kind = GY_ROWS_SUM, .column = 0};
+    for (int first = 0; first <= ROWS; first += ROWS / 2) { /* rows of a key of their own */
+        gy_random random = {gy_test_seed(), 7};
+        gy_rows_counts counts = {.rows_in = 0};
+        gy_schema *schema = NULL;
+        gy_frame_builder *builder = NULL;
+        gy_frame *frame = NULL, *all = NULL;
+        assert_ok(gy_schema_parse("k int", &schema));
+        assert_ok(gy_frame_builder_new(schema, &builder));
+        for (int64_t i = 0; i < ROWS; i++) {
+            gy_frame_add_int64(builder, i < first ? i : 0);
+            gy_frame_row_end(builder);
+        }
+        assert_ok(gy_frame_finish(builder, &frame));
+        gy_frame_builder_free(builder);
+        const gy_rows_aggregate_options options = {.keys = keys,
+                                                   .key_count = 1,
+                                                   .aggregates = &sum,
+                                                   .aggregate_count = 1,
+                                                   .phase = GY_ROWS_PARTIAL,
+                                                   .is_passing = true,
+                                                   .measured_rows = MEASURED,
+                                                   .limits = {.counts = &counts}};
+        assert_ok(aggregate(&random, frame, CUT, &options, &all));
+        assert_int_equal(counts.rows_in, ROWS);
+        assert_int_equal(counts.rows_out, gy_frame_rows(all));
+        const int64_t most = first + AGAIN * MEASURED + CUT;
+        assert_in_range(counts.rows_passed, first == 0 ? 0 : first - first / 10,
+                        first == 0      ? 0
+                        : first == ROWS ? ROWS
+                                        : most);
+        assert_in_range(gy_frame_rows(all), GY_MAX(first, 1), most);
+        gy_frame_drop(all);
+        gy_frame_drop(frame);
+        gy_schema_drop(schema);
+    }
+}
+
 /* A maximum that changes with each row is one text. */
 GY_TEST(texts_that_are_replaced_take_no_memory)
 {
@@ -484,6 +529,29 @@ GY_TEST(texts_that_are_replaced_take_no_memory)
 
 /* ---- failures ---- */
 
+/* Each allocation fails once. */
+static void fail_memory(const gy_frame *frame, const gy_rows_aggregate_options *options)
+{
+    bool is_done = false;
+    for (int64_t n = 1; !is_done; n += 1 + n / 8) {
+        gy_frame *all = NULL;
+        gy_random same = {7, 7};
+        gy_frame_source source = test_cut(&same, frame, 1000), out;
+        gy_schema *out_schema = NULL;
+        gy_alloc_fail_after(n);
+        gy_status status =
+            gy_rows_aggregate(source, gy_frame_schema(frame), options, &out, &out_schema);
+        if (status == GY_OK) {
+            status = test_collect(&out, out_schema, &all);
+        }
+        gy_alloc_fail_after(0);
+        gy_schema_drop(out_schema);
+        gy_frame_drop(all);
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        is_done = status == GY_OK;
+    }
+}
+
 GY_TEST(failed_memory_and_full_disks_are_errors)
 {
     gy_random random = {gy_test_seed(), 5};
@@ -499,23 +567,13 @@ GY_TEST(failed_memory_and_full_disks_are_errors)
         .aggregates = all_kinds,
         .aggregate_count = KINDS,
         .limits = {.memory_bytes = 1, .spill_folder = test_files, .env = test_disk_env(&env)}};
-    bool is_done = false;
-    for (int64_t n = 1; !is_done; n += 1 + n / 8) {
-        gy_frame *all = NULL;
-        gy_random same = {7, 7};
-        gy_frame_source source = test_cut(&same, frame, 1000), out;
-        gy_schema *out_schema = NULL;
-        gy_alloc_fail_after(n);
-        gy_status status = gy_rows_aggregate(source, schema, &options, &out, &out_schema);
-        if (status == GY_OK) {
-            status = test_collect(&out, out_schema, &all);
-        }
-        gy_alloc_fail_after(0);
-        gy_schema_drop(out_schema);
-        gy_frame_drop(all);
-        assert_true(status == GY_OK || status == GY_NOMEM);
-        is_done = status == GY_OK;
-    }
+    gy_rows_aggregate_options passing = options;
+    passing.aggregate_count = PLAIN_KINDS;
+    passing.phase = GY_ROWS_PARTIAL;
+    passing.is_passing = true;
+    passing.measured_rows = 100;
+    fail_memory(frame, &options);
+    fail_memory(frame, &passing);
     for (int at = 0; at == 0 || at <= test_disk_calls.count; at += 1 + at / 3) {
         gy_frame *all = NULL;
         gy_random same = {7, 7};

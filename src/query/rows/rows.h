@@ -32,6 +32,7 @@ typedef struct gy_rows_counts {
     uint64_t bytes_in;      /* of frames, as gy_rows_bytes counts them */
     uint64_t spilled_bytes; /* written to files */
     int64_t spills;         /* how often memory was full */
+    int64_t rows_passed;    /* by an aggregate that made states of rows one by one */
     int64_t time_ns;        /* within the operator, its sources left out */
 } gy_rows_counts;
 
@@ -109,6 +110,9 @@ typedef enum gy_rows_phase {
     GY_ROWS_FINAL,   /* states to answers */
 } gy_rows_phase;
 
+enum { GY_ROWS_MEASURED = 64 << 10 };
+#define GY_ROWS_GROUPS_MOST 0.8
+
 typedef struct gy_rows_aggregate_options {
     const int *keys; /* null is one value; none: one group, that is there without rows, too */
     int key_count;
@@ -118,6 +122,10 @@ typedef struct gy_rows_aggregate_options {
     /* PARTIAL and MERGE: when memory is full, its groups are given and it begins anew, so that
      * a group may come several times (and nothing is spilled). */
     bool is_passing;
+    /* PARTIAL with is_passing: where so many rows, a first time and later again, have over
+     * GY_ROWS_GROUPS_MOST groups a row, those behind them become a state each, in their order;
+     * 0: GY_ROWS_MEASURED */
+    int64_t measured_rows;
     bool needs_rows; /* without keys and rows: no group */
     gy_rows_limits limits;
 } gy_rows_aggregate_options;

@@ -21,6 +21,9 @@ void gy_query_meter_print(const gy_query_meter *meter, gy_text *text)
     gy_text_add(text, " %9.3f s  spilled %s in %lld  ", (double)meter->time_ns / 1e9,
                 gy_text_bytes(spilled, meter->counts.spilled_bytes),
                 (long long)meter->counts.spills);
+    if (meter->counts.rows_passed > 0) {
+        gy_text_add(text, "%lld passed  ", (long long)meter->counts.rows_passed);
+    }
 }
 
 static void print_meter(const gy_query_run *run, const gy_query_node *node, int depth,
