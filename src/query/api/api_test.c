@@ -747,6 +747,41 @@ GY_TEST(rows_of_two_sessions_do_not_meet)
     gy_rows_session_free(own);
 }
 
+/* Without memory a call gives rows that say so; those that had it are right. */
+GY_TEST(calls_without_memory_are_reported)
+{
+    const int64_t live = gy_alloc_live();
+    int failures = 0;
+    for (int64_t n = 1; n < 200; n++) {
+        gy_rows_session *own = NULL;
+        gy_text out = {.data = NULL};
+        char path[512];
+        path_of("log.csv", path);
+        gy_alloc_fail_after(n);
+        gy_status status = gy_rows_session_new(NULL, &own);
+        if (status == GY_OK) {
+            gy_rows *log =
+                gy_rows_where(gy_rows_read(own, path, NULL), "bytes > 5 or url ~ 'x'");
+            gy_rows *rows =
+                gy_rows_join(log, log, GY_JOIN_SEMI, "using (url)", "bytes, 'a' as a");
+            rows = gy_rows_top(gy_rows_distinct(rows), "bytes", 1);
+            gy_alloc_fail_after(0);
+            status = answer_of(rows, &out);
+            assert_string_equal(gy_text_get(&out),
+                                status == GY_OK
+                                    ? "bytes,a\n7,a\n"
+                                    : "gy_rows: there was no memory for the rows of a query\n");
+        }
+        gy_alloc_fail_after(0);
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        failures += status == GY_NOMEM;
+        gy_text_free(&out);
+        gy_rows_session_free(own);
+        assert_int_equal(gy_alloc_live(), live);
+    }
+    assert_true(failures > 5 && failures < 199);
+}
+
 GY_TEST(sessions_refuse_what_they_cannot_do)
 {
     gy_rows_session *own = NULL;

@@ -644,13 +644,13 @@ GY_TEST(chains_say_what_statements_say)
                        .memory_bytes = i % 3 == 0 ? 4096 : 0, .scratch = folder);
         check_chain(seed + (uint64_t)i, &how, &rows);
     }
-    assert_true(rows > 5 * cases); /* not all of them are empty */
+    assert_true(cases < 15 || rows > 5 * cases); /* not all of them are empty */
 }
 
 GY_TEST(chains_as_jobs_say_what_statements_say)
 {
     const uint64_t seed = gy_test_seed() + 1000000;
-    const long cases = gy_test_cases(8);
+    const long cases = gy_test_cases(16);
     int64_t rows = 0;
     for (long i = 0; i < cases; i++) {
         const gy_rows_session_options how =
@@ -658,7 +658,7 @@ GY_TEST(chains_as_jobs_say_what_statements_say)
                        .job = &two_processes, .flow = flow, .split_bytes = 256);
         check_chain(seed + (uint64_t)i, &how, &rows);
     }
-    assert_true(rows > cases);
+    assert_true(cases < 8 || rows > cases);
 }
 
 static const gy_function functions[] = {GY_QUERY_VERTEX};
