@@ -93,6 +93,8 @@ GY_API gy_rows *gy_rows_read(gy_rows_session *session, const char *pattern,
                              const gy_rows_read_options *options);
 /** The rows of a table of the session's folder. */
 GY_API gy_rows *gy_rows_table(gy_rows_session *session, const char *name);
+/** The answer of a statement of SQL: "select …", "with … select …", "values (1, 'a')". */
+GY_API gy_rows *gy_rows_sql(gy_rows_session *session, const char *statement);
 /** The rows of `count` frames of that schema, each of which is held once more until the session
  * is freed; `frames` is copied. */
 GY_API gy_rows *gy_rows_frames(gy_rows_session *session, gy_schema *schema,

@@ -79,6 +79,8 @@ gy_rows *gy_rows_fail(const gy_rows *input);
 
 /* ---- texts.c: texts of a call, read ---- */
 
+/** A statement with an answer. */
+GY_MUST_CHECK gy_status gy_rows_read_statement(gy_rows_call *call, gy_sql_select **select);
 /** A condition. */
 GY_MUST_CHECK gy_status gy_rows_read_condition(gy_rows_call *call, gy_sql_node **condition);
 /** "using (a, b)", into the join; false: the text is something else. */

@@ -1,4 +1,4 @@
-/* What rows come from: files, tables, frames. */
+/* What rows come from: files, tables, statements, frames. */
 #include "query/api/api_priv.h"
 
 #include "base/options.h"
@@ -115,6 +115,17 @@ gy_rows *gy_rows_table(gy_rows_session *session, const char *name)
         from->name = (gy_sql_name){.text = call.source.text};
     }
     return end_source(&call, status, from);
+}
+
+/* ---- Statements ---- */
+
+gy_rows *gy_rows_sql(gy_rows_session *session, const char *statement)
+{
+    gy_rows_call call;
+    gy_sql_select *select = NULL;
+    gy_status status = gy_rows_begin(session, "gy_rows_sql", statement, &call);
+    status = status == GY_OK ? gy_rows_read_statement(&call, &select) : status;
+    return gy_rows_end(&call, status, select, 0);
 }
 
 /* ---- Frames ---- */

@@ -54,6 +54,22 @@ static gy_status read_part(gy_rows_call *call, const char *before, unsigned part
     return GY_OK;
 }
 
+gy_status gy_rows_read_statement(gy_rows_call *call, gy_sql_select **select)
+{
+    gy_sql_script *script = script_new(call->session);
+    if (script == NULL) {
+        return GY_NOMEM;
+    }
+    gy_sql_source source = call->source;
+    source.parts = NULL; /* as above */
+    GY_TRY(gy_sql_read_behind(&source, "", script));
+    if (script->count != 1 || script->statements[0].what != GY_SQL_ASK) {
+        return gy_rows_refuse(call, GY_FORMAT, "expected one statement with an answer");
+    }
+    *select = script->statements[0].select;
+    return GY_OK;
+}
+
 gy_status gy_rows_read_condition(gy_rows_call *call, gy_sql_node **condition)
 {
     const gy_sql_select *read = NULL;

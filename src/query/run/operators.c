@@ -339,8 +339,7 @@ static gy_status row_wise(gy_query_run *run, const gy_query_node *node, gy_query
     for (int i = 0; i < count && status == GY_OK; i++) {
         status = gy_query_step_of(run, chain[count - 1 - i], &steps[i]);
     }
-    const bool is_scan =
-        node->kind == GY_QUERY_SCAN && run->open_leaf == NULL && node->table->files != NULL;
+    const bool is_scan = node->kind == GY_QUERY_SCAN && run->open_leaf == NULL;
     if (status == GY_OK && !is_scan) {
         status = open_node(run, node, stream);
     }
@@ -389,9 +388,8 @@ static gy_status open_kind(gy_query_run *run, const gy_query_node *node,
 {
     switch (node->kind) {
     case GY_QUERY_SCAN:
-        return run->open_leaf != NULL       ? run->open_leaf(run->leaf_arg, run, node, stream)
-               : node->table->files == NULL ? gy_query_frames_stream(run, node, stream)
-                                            : gy_query_scan_steps(run, node, NULL, 0, stream);
+        return run->open_leaf != NULL ? run->open_leaf(run->leaf_arg, run, node, stream)
+                                      : gy_query_scan_steps(run, node, NULL, 0, stream);
     case GY_QUERY_VALUES:
         return gy_query_values_stream(run, node, stream);
     case GY_QUERY_FILTER:

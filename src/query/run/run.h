@@ -1,7 +1,7 @@
 /**
  * Plans run in one process: sources of frames, one for each operator; files are read in cuts,
- * several at once by the engine's workers. Reading order: tables, scan, expressions, special,
- * operators, query.
+ * several at once by the engine's workers. Reading order: tables, scan, frames, expressions,
+ * special, operators, query.
  */
 #ifndef GY_QUERY_RUN_RUN_H
 #define GY_QUERY_RUN_RUN_H
@@ -116,7 +116,8 @@ enum { GY_QUERY_STEPS_MAX = 16 };
 
 GY_MUST_CHECK gy_status gy_query_scan(gy_query_run *run, const gy_query_node *node,
                                       gy_query_stream *stream);
-/** The scan below row-wise operators, which its workers do; takes the steps' schemas. */
+/** The scan below row-wise operators, which its workers do, of files or frames; takes the
+ * steps' schemas. */
 GY_MUST_CHECK gy_status gy_query_scan_steps(gy_query_run *run, const gy_query_node *node,
                                             const gy_query_step *steps, int count,
                                             gy_query_stream *stream);
@@ -125,6 +126,13 @@ void gy_query_meter_add(gy_query_meter *meter, const gy_frame *frame);
 /** Take a frame through steps: *frame is dropped, or is what came out. */
 GY_MUST_CHECK gy_status gy_query_take_steps(const gy_query_step *steps, int count,
                                             gy_frame **frame);
+
+/* ---- frames.c ---- */
+
+/** gy_query_scan_steps of a table's frames. */
+GY_MUST_CHECK gy_status gy_query_frames_steps(gy_query_run *run, const gy_query_node *node,
+                                              const gy_query_step *steps, int count,
+                                              gy_query_stream *stream);
 
 /* ---- expressions.c ---- */
 
@@ -149,9 +157,6 @@ int gy_query_index(const gy_query_node *node, uint32_t column);
 
 /* ---- special.c: operators that are here alone; each takes its input ---- */
 
-/** A table's frames. */
-GY_MUST_CHECK gy_status gy_query_frames_stream(gy_query_run *run, const gy_query_node *node,
-                                               gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_values_stream(gy_query_run *run, const gy_query_node *node,
                                                gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_steps_stream(gy_query_run *run, const gy_query_step *steps,

@@ -300,6 +300,9 @@ gy_status gy_query_scan_steps(gy_query_run *run, const gy_query_node *node,
                               const gy_query_step *steps, int count, gy_query_stream *stream)
 {
     GY_ASSERT(count <= GY_QUERY_STEPS_MAX && node->kind == GY_QUERY_SCAN);
+    if (node->table->files == NULL) {
+        return gy_query_frames_steps(run, node, steps, count, stream);
+    }
     scan *in = gy_alloc_zero("query.scan", 1, sizeof(*in));
     if (in != NULL) {
         in->run = run;

@@ -17,7 +17,6 @@ typedef struct through {
     gy_error error; /* of opening the input of a sub-query whose errors are told */
     int column;
     int *columns;
-    size_t given; /* frames of a table */
 } through;
 
 static void close_through(void *arg)
@@ -102,28 +101,6 @@ gy_status gy_query_steps_stream(gy_query_run *run, const gy_query_step *steps, i
         in->steps[i] = steps[i];
     }
     return GY_OK;
-}
-
-/* ---- Frames in memory ---- */
-
-static gy_status next_given(void *arg, gy_frame **frame)
-{
-    through *in = arg;
-    const gy_query_table *table = in->node->table;
-    if (in->given == table->frame_count) {
-        return GY_DONE;
-    }
-    return gy_frame_select(table->frames[in->given++], in->node->fields, (int)in->node->count,
-                           frame);
-}
-
-gy_status gy_query_frames_stream(gy_query_run *run, const gy_query_node *node,
-                                 gy_query_stream *stream)
-{
-    gy_schema *schema = NULL;
-    GY_TRY(gy_query_schema_of(run->plan, node->columns, node->count, &schema));
-    *stream = (gy_query_stream){.schema = NULL};
-    return put_behind(run, node, schema, next_given, stream);
 }
 
 /* ---- Values ---- */

@@ -1,0 +1,155 @@
+/*
+ * Frames in memory as rows: pieces of them, several at once by the engine's workers, which also
+ * filter and project them; they come out in their order.
+ */
+#include "query/run/run.h"
+
+#include <string.h>
+
+/* Of a piece: enough to be worth waking a worker, few enough that large frames are shared. */
+enum { PIECE_ROWS = 1 << 16 };
+
+/* A piece, and what became of it. */
+typedef struct slot {
+    const gy_frame *of;
+    int64_t begin, end;
+    gy_frame *frame; /* NULL: none */
+    gy_error error;
+} slot;
+
+typedef struct pieces {
+    gy_query_run *run;
+    const gy_query_node *node;
+    gy_query_step steps[GY_QUERY_STEPS_MAX];
+    int step_count;
+    size_t frame; /* where the next piece begins */
+    int64_t row;
+    slot *slots; /* (batch) */
+    int64_t batch, filled, given;
+} pieces;
+
+static gy_status take(const pieces *in, slot *to)
+{
+    gy_frame *some = NULL;
+    GY_TRY(gy_frame_slice(to->of, to->begin, to->end, &some));
+    const gy_status status =
+        gy_frame_select(some, in->node->fields, (int)in->node->count, &to->frame);
+    gy_frame_drop(some);
+    GY_TRY(status);
+    if (in->step_count > 0) {
+        gy_query_meter_add(&in->run->meters[in->node->number], to->frame);
+    }
+    return gy_query_take_steps(in->steps, in->step_count, &to->frame);
+}
+
+static void take_pieces(void *arg, int64_t begin, int64_t end)
+{
+    pieces *in = arg;
+    for (int64_t i = begin; i < end; i++) {
+        (void)gy_error_keep(&in->slots[i].error, take(in, &in->slots[i]));
+    }
+}
+
+/* The next batch; GY_DONE: there is none. */
+static gy_status fill(pieces *in)
+{
+    const gy_query_table *table = in->node->table;
+    in->filled = 0;
+    in->given = 0;
+    memset(in->slots, 0, (size_t)in->batch * sizeof(*in->slots));
+    while (in->filled < in->batch && in->frame < table->frame_count) {
+        const gy_frame *of = table->frames[in->frame];
+        const int64_t rows = gy_frame_rows(of), left = rows - in->row;
+        if (left == 0) {
+            in->frame++;
+            in->row = 0;
+            continue;
+        }
+        slot *to = &in->slots[in->filled++];
+        to->of = of;
+        to->begin = in->row;
+        in->row += left < PIECE_ROWS ? left : PIECE_ROWS;
+        to->end = in->row;
+    }
+    if (in->filled == 0) {
+        return GY_DONE;
+    }
+    gy_parallel_for(in->run->engine, in->filled, 1, take_pieces, in);
+    for (int64_t i = 0; i < in->filled; i++) {
+        if (in->slots[i].error.status < 0) {
+            return gy_error_raise(&in->slots[i].error);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status next(void *arg, gy_frame **frame)
+{
+    pieces *in = arg;
+    for (;;) {
+        while (in->given < in->filled) {
+            gy_frame *one = in->slots[in->given].frame;
+            in->slots[in->given++].frame = NULL;
+            if (gy_frame_rows(one) > 0) {
+                *frame = one;
+                return GY_OK;
+            }
+            gy_frame_drop(one);
+        }
+        const gy_status status = fill(in);
+        if (status != GY_OK) {
+            return status;
+        }
+    }
+}
+
+static void close_pieces(void *arg)
+{
+    pieces *in = arg;
+    for (int64_t i = in->given; i < in->filled; i++) {
+        gy_frame_drop(in->slots[i].frame);
+    }
+    for (int i = 0; i < in->step_count; i++) {
+        gy_schema_drop(in->steps[i].schema);
+    }
+    gy_free(in->slots);
+    gy_free(in);
+}
+
+static void drop_steps(const gy_query_step *steps, int count)
+{
+    for (int i = 0; i < count; i++) {
+        gy_schema_drop(steps[i].schema);
+    }
+}
+
+gy_status gy_query_frames_steps(gy_query_run *run, const gy_query_node *node,
+                                const gy_query_step *steps, int count, gy_query_stream *stream)
+{
+    gy_schema *schema = NULL;
+    const int64_t batch = 2 * (int64_t)gy_engine_workers(run->engine);
+    pieces *in = gy_alloc_zero("query.pieces", 1, sizeof(*in));
+    slot *slots = gy_alloc_zero("query.pieces", (size_t)batch, sizeof(*slots));
+    gy_status status = in != NULL && slots != NULL ? GY_OK : GY_NOMEM;
+    status = status == GY_OK
+                 ? gy_query_schema_of(run->plan, node->columns, node->count, &schema)
+                 : status;
+    if (status != GY_OK) {
+        drop_steps(steps, count);
+        gy_free(slots);
+        gy_free(in);
+        return status;
+    }
+    *in =
+        (pieces){.run = run, .node = node, .step_count = count, .slots = slots, .batch = batch};
+    for (int i = 0; i < count; i++) {
+        in->steps[i] = steps[i];
+        if (steps[i].schema != NULL) {
+            gy_schema_drop(schema);
+            schema = gy_schema_hold(steps[i].schema);
+        }
+    }
+    *stream = (gy_query_stream){.source = {.next = next, .close = close_pieces, .arg = in},
+                                .schema = schema};
+    return GY_OK;
+}
