@@ -84,6 +84,19 @@ static const char *const lines[] = {
     "'2s/.*/7918,1/' r.csv && ask '' && grep -q '^stage 0: 10 vertices, 1 ran, 9 remem' said",
     "gyre query --tables . -p 4 --split 32768 --explain 'select n from r order by m' | grep -q "
     "'3 bounds of ranges of m$'",
+    /* half of all rows have one key: a part has at most a third of them, none is twice in the
+     * answer; where rows without a match come out of both sides no key is split */
+    "seq 40000 | awk '{ print ($1 % 2 ? 7 : $1 * 7919 % 20011) \",\" $1 }' | sed '1i k,x' "
+    ">h.csv; "
+    "seq 9000 | sed 's/$/,&/; 1i k,y' >s.csv; ask() { gyre query --tables . -p 4 --split 32768 "
+    "--stats --format csv \"$1\" >got 2>said && gyre query --tables . -w 1 --format csv \"$1\" "
+    "| "
+    "cmp - got; }; ask 'select x, y from h left join s on h.k = s.k' && grep -q 'hot keys of "
+    "k: 1' "
+    "said && grep -q 'hot keys of a sample are split, the largest of 1[0-2][0-9]* of 40000 "
+    "rows' "
+    "said && ask 'select x, y from h full join s on h.k = s.k' && ! grep -q 'hot keys' said && "
+    "grep -q 'by the hash of k, the largest of 2[0-9]* of 40000 rows' said",
     /* each new answer once, and none of what is wrong meanwhile */
     "printf 'a\\n1\\n' >w.csv; until_it_has() { until grep -qs \"$1\" $2; do kill -0 $! || "
     "exit "
@@ -150,6 +163,7 @@ static const char *const killed[] = {
     "select l.n, count(*), sum(r.n) from k l full join k r on l.n = r.m group by l.n order by "
     "1 desc limit 500",
     "select m, n from k order by m desc, n % 10",
+    "select count(*), max(r.m) from k l join k r on l.n / 4000 = r.n",
 };
 
 GY_TEST(a_process_that_is_killed_changes_no_byte)

@@ -17,12 +17,37 @@ def ask(text, *options):
     return done.returncode, done.stdout, done.stderr
 
 
+def make_hot():
+    """Tables h and s, whose keys have nulls and duplicates, and in h one or two that many rows have."""
+    hot = [7, CHANCE.randint(0, 900)][: CHANCE.randint(1, 2)]
+    for name, rows in (("h", CHANCE.choice([300, 3000])), ("s", CHANCE.choice([5, 1000]))):
+        share = CHANCE.choice([0.3, 0.5, 0.9]) if name == "h" else 0.01
+        with open(f"{FOLDER}/{name}.csv", "w", encoding="ascii") as file:
+            file.write("k,x\n")
+            for i in range(rows):
+                key = CHANCE.choice(hot) if CHANCE.random() < share else CHANCE.randint(0, 900)
+                file.write(f"{'' if CHANCE.random() < 0.1 else key},{i}\n")
+
+
+def hot_query():
+    sides = CHANCE.choice(["h {} s", "s {} h"]).format(CHANCE.choice(["join", "left join", "right join", "full join"]))
+    more = CHANCE.choice(["", " and h.x % 3 = s.x % 3", " and h.x > s.x"])
+    return CHANCE.choice([
+        f"select h.x, s.x from {sides} on h.k = s.k{more}",
+        f"select count(*), sum(h.x), max(s.x) from {sides} on h.k = s.k{more}",
+        f"select h.k, count(*), sum(s.x) from {sides} on h.k = s.k{more} group by h.k",
+        f"select t.x from h join s as t on h.k = t.k join s on s.k = h.k{more}",
+        f"select x from {CHANCE.choice('hs')} where {CHANCE.choice(['', 'not '])}exists (select 1 from {CHANCE.choice('hs')} as o where o.k = k)",
+    ])
+
+
 def main():
     failed = answered = 0
     for i in range(COUNT):
         if i % 10 == 0:
             make_tables()
-        text = query()
+            make_hot()
+        text = query() if CHANCE.random() < 0.6 else hot_query()
         if CHANCE.random() < 0.2:
             text = f"select * from ({text}) as q{' limit 7 offset 2' if CHANCE.random() < 0.5 else ''}"
         if CHANCE.random() < 0.4:

@@ -169,6 +169,7 @@ typedef struct division {
     const uint32_t *keys; /* (key_count) */
     uint32_t key_count;
     bool is_ordered; /* their order is asked for */
+    gy_query_heat heat;
     gy_query_stage *to;
 } division;
 
@@ -178,6 +179,8 @@ static gy_status by_hash(cutter *c, rows *in, const division *by, gy_query_node 
     gy_query_sink sink = {.parts = by->to->vertices,
                           .keys = by->keys,
                           .key_count = by->key_count,
+                          .heat = by->heat,
+                          .chosen = GY_QUERY_NONE,
                           .ordinal = GY_QUERY_NONE};
     gy_query_input *input = NULL;
     uint32_t *columns = NULL;
@@ -314,6 +317,14 @@ static gy_status join_broadcast(cutter *c, const gy_query_node *node, bool build
     return GY_OK;
 }
 
+/* What may happen to hot keys of a side. The side that is kept in memory is copied, as in a
+ * broadcast, where none of its rows comes out by itself; so each row of the other one finds all
+ * of its matches in one part. */
+static gy_query_heat heat_of(bool is_built, bool has_built)
+{
+    return has_built ? GY_QUERY_COOL : is_built ? GY_QUERY_COPIED : GY_QUERY_SPREAD;
+}
+
 /* Both sides by the hash of their keys. */
 static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool builds_left,
                               bool is_ordered, rows sides[2], rows *out)
@@ -328,12 +339,14 @@ static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool builds_
                             .key_count = node->key_count,
                             .is_ordered =
                                 is_ordered && (is_left_alone || !builds_left || has_built),
+                            .heat = heat_of(builds_left, has_built),
                             .to = stage};
     const division rights = {.node = node->right,
                              .keys = node->right_keys,
                              .key_count = node->key_count,
                              .is_ordered =
                                  is_ordered && !is_left_alone && (builds_left || has_built),
+                             .heat = heat_of(!builds_left, has_built),
                              .to = stage};
     GY_TRY(by_hash(c, &sides[0], &lefts, &left));
     GY_TRY(by_hash(c, &sides[1], &rights, &right));

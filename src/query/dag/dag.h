@@ -23,7 +23,16 @@ typedef enum gy_query_sink_kind {
     GY_QUERY_RANGED,  /* rows by ranges of an order, whose bounds are an input */
     GY_QUERY_SAMPLED, /* a sample of the keys of an order, with the rows that each stands for */
     GY_QUERY_BOUNDED, /* of samples the bounds of equal ranges */
+    GY_QUERY_FOUND,   /* of samples the hashes of hot keys */
 } gy_query_sink_kind;
+
+/** What happens to rows of hot keys, in a join of which one side is spread, the other copied.
+ */
+typedef enum gy_query_heat {
+    GY_QUERY_COOL,   /* no key is hot: they go where their hash says */
+    GY_QUERY_SPREAD, /* they go to one part after the other */
+    GY_QUERY_COPIED, /* each goes to all parts */
+} gy_query_heat;
 
 /** What a stage does with the rows of its root. */
 typedef struct gy_query_sink {
@@ -37,8 +46,9 @@ typedef struct gy_query_sink {
     uint32_t ordinal;
     const gy_query_key *order; /* (order_count) of all kinds but the first */
     uint32_t order_count;
-    uint32_t chosen; /* RANGED: the input that has the bounds, once they are sampled */
-    uint32_t ranges; /* BOUNDED: how many */
+    gy_query_heat heat; /* HASHED */
+    uint32_t chosen;    /* RANGED: the input of bounds; with heat that of hot keys */
+    uint32_t ranges;    /* BOUNDED, FOUND: how many parts there will be */
 } gy_query_sink;
 
 /** Rows that a stage reads of others. A scan of `leaf` reads them. */
@@ -97,9 +107,10 @@ void gy_query_stages_print(const gy_query_stages *stages, gy_text *text);
 /* ---- sampling.c ---- */
 
 /**
- * Give each stage whose rows go by ranges the stages that sample its keys and choose bounds.
- * Rows of a stage are written once as they are, sampled, and then divided by vertices beside
- * it. Pure.
+ * Give each stage whose rows go by ranges the stages that sample its keys and choose bounds:
+ * its rows are written once as they are, sampled, and then divided by vertices beside it. Give
+ * joins by hash those that sample the keys of the side that is spread, where these are columns
+ * of files, and find hot ones; else no key is hot. Pure.
  * @return GY_OK; GY_NOMEM
  * @source O'Malley, "TeraByte Sort on Apache Hadoop", 2008
  */
@@ -177,6 +188,7 @@ typedef struct gy_query_work {
     gy_vertex *vertex;
     const gy_query_fragment *fragment;
     bool is_lost; /* an input could not be read: no fault of the rows */
+    double scale; /* how many rows of its file one that is read stands for */
 } gy_query_work;
 
 /** As gy_query_run.open_leaf; arg is the work. */

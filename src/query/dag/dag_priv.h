@@ -58,11 +58,16 @@ gy_rows_sort_key *gy_query_sort_keys(const gy_query_node *row, const gy_query_ke
 GY_MUST_CHECK gy_status gy_query_read_all(gy_query_stream *stream, gy_frame **all);
 /** A sample of the keys of all rows of the stream, which is closed: columns as of
  * gy_query_sink. */
-GY_MUST_CHECK gy_status gy_query_sample(gy_query_run *run, const gy_query_sink *sink,
+GY_MUST_CHECK gy_status gy_query_sample(gy_query_run *run, const gy_query_work *work,
                                         gy_query_stream *stream, gy_frame **sample);
 /** Of such samples the bounds of ranges; closes the stream. */
 GY_MUST_CHECK gy_status gy_query_bounds(gy_query_run *run, const gy_query_sink *sink,
                                         gy_query_stream *stream, gy_frame **bounds);
+
+/** Of such samples the hashes of hot keys, ascending as numbers without a sign; closes the
+ * stream. */
+GY_MUST_CHECK gy_status gy_query_find_hot(gy_query_run *run, const gy_query_sink *sink,
+                                          gy_query_stream *stream, gy_frame **hashes);
 
 /* ---- stages.c: stages in the making; memory is of stages->plan.arena ---- */
 

@@ -234,7 +234,8 @@ static void put_sink(writer *to, const gy_query_sink *sink)
     put_states(to, sink->aggregate);
     put_column(to, sink->ordinal);
     put_keys(to, sink->order, sink->order_count);
-    put(to, sink->chosen);
+    put(to, (int64_t)sink->heat);
+    put(to, sink->kind == GY_QUERY_RANGED || sink->heat != GY_QUERY_COOL ? sink->chosen : 0);
     put(to, sink->ranges);
 }
 

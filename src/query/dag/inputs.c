@@ -1,6 +1,8 @@
 /* What a vertex reads: a piece of a file, or the outputs of other stages. */
 #include "query/dag/dag_priv.h"
 
+#include "base/random.h"
+
 #include <string.h>
 
 /* ---- Bytes ---- */
@@ -341,10 +343,13 @@ static gy_status read_all(port *in)
     return GY_OK;
 }
 
+enum { SAMPLE_CUT_BYTES = 32 << 10, SAMPLE_CUTS = 16 };
+
 typedef struct piece {
     port bytes;
     const gy_query_node *node;
     gy_csv *csv;
+    int64_t cut, cuts, step; /* of a sample: of each `step` cuts one is read; 0: all rows */
 } piece;
 
 /* Columns without a value in the first rows of the file have none here either, or types are
@@ -363,10 +368,30 @@ static gy_status check_empties(const piece *in, const gy_frame *frame)
     return GY_OK;
 }
 
+/* The next cut of a sample that has rows: one by chance of each `step`, since rows may repeat
+ * in any period. */
+static gy_status next_of_sample(piece *in, gy_frame **frame)
+{
+    while (in->cut < in->cuts) {
+        uint32_t words[4];
+        gy_philox(0, 0, (uint64_t)in->cut, words);
+        const int64_t end = GY_MIN(in->cut + in->step, in->cuts);
+        const int64_t cut = in->cut + (int64_t)(words[0] % (uint64_t)(end - in->cut));
+        in->cut = end;
+        GY_TRY(gy_csv_read_cut(in->csv, cut, frame));
+        if (gy_frame_rows(*frame) > 0) {
+            return GY_OK;
+        }
+        gy_frame_drop(*frame);
+    }
+    return GY_DONE;
+}
+
 static gy_status next_of_piece(void *arg, gy_frame **frame)
 {
     piece *in = arg;
-    const gy_status status = gy_csv_next(in->csv, frame);
+    const gy_status status =
+        in->step > 0 ? next_of_sample(in, frame) : gy_csv_next(in->csv, frame);
     if (status != GY_OK) {
         return status;
     }
@@ -405,6 +430,24 @@ static gy_status check_types(const gy_query_work *work, const gy_query_node *nod
     return GY_OK;
 }
 
+static bool is_sampled(const gy_query_work *work)
+{
+    return work->fragment->stage.sink.kind == GY_QUERY_SAMPLED;
+}
+
+/* A sample reads some of the cuts: what is compressed has none, and is read whole. */
+static gy_status choose_cuts(gy_query_work *work, piece *in)
+{
+    const gy_status status = gy_csv_split(in->csv, NULL);
+    if (status != GY_OK) {
+        return status == GY_UNSUPPORTED ? GY_OK : status;
+    }
+    in->cuts = gy_csv_cut_count(in->csv);
+    in->step = GY_MAX(in->cuts / SAMPLE_CUTS, INT64_C(1));
+    work->scale = (double)in->step;
+    return GY_OK;
+}
+
 static gy_status open_csv(gy_query_work *work, const gy_query_node *node, piece *in)
 {
     const gy_query_reading *how = &work->fragment->reading;
@@ -413,10 +456,12 @@ static gy_status open_csv(gy_query_work *work, const gy_query_node *node, piece 
         .columns = how->columns, .used = how->has_all ? NULL : work->fragment->names,
         .used_count = how->has_all ? 0 : (int)node->count,
         .encoding = how->is_part ? GY_ENCODING_PLAIN : GY_ENCODING_AUTO,
-        .sample_bytes = how->sample_bytes, .is_part = how->is_part, .is_found = how->is_found);
+        .sample_bytes = how->sample_bytes, .is_part = how->is_part, .is_found = how->is_found,
+        .cut_bytes = is_sampled(work) ? SAMPLE_CUT_BYTES : 0);
     GY_TRY(
         gy_csv_open_memory(in->bytes.data, in->bytes.size_bytes, "piece", &options, &in->csv));
-    return check_types(work, node, gy_csv_schema(in->csv));
+    GY_TRY(check_types(work, node, gy_csv_schema(in->csv)));
+    return is_sampled(work) ? choose_cuts(work, in) : GY_OK;
 }
 
 static gy_status open_piece(gy_query_work *work, const gy_query_node *node,

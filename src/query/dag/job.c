@@ -25,13 +25,13 @@ static gy_status find_pieces(gy_query_job *job)
         if (!gy_query_stage_fits(stage)) {
             return GY_UNSUPPORTED;
         }
-        if (stage->table != NULL) {
+        if (stage->like != GY_QUERY_NONE) {
+            GY_ASSERT(stage->like < i);
+            stage->vertices = job->stages.items[stage->like]->vertices;
+        } else if (stage->table != NULL) {
             GY_TRY(gy_query_pieces_make(stage->table, job->options.piece_bytes,
                                         job->options.engine, &job->pieces[i]));
             stage->vertices = (uint32_t)job->pieces[i].count;
-        } else if (stage->like != GY_QUERY_NONE) {
-            GY_ASSERT(stage->like < i);
-            stage->vertices = job->stages.items[stage->like]->vertices;
         }
     }
     return GY_OK;
@@ -69,8 +69,9 @@ static gy_status make_vertex(gy_query_job *job, uint32_t number, uint32_t vertex
     gy_text *text = &to->texts[vertex];
     const char **files = &to->files[2 * (size_t)vertex];
     if (stage->table != NULL) {
-        reading = job->pieces[number].items[vertex].reading;
-        files[0] = job->pieces[number].items[vertex].file;
+        const uint32_t of = stage->like != GY_QUERY_NONE ? stage->like : number;
+        reading = job->pieces[of].items[vertex].reading;
+        files[0] = job->pieces[of].items[vertex].file;
     }
     reading.memory_bytes = job->options.memory_bytes;
     gy_text_add(text, "%u\n", number);

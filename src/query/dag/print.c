@@ -104,9 +104,10 @@ static void print_sink(const gy_query_stages *stages, const gy_query_sink *sink,
     if (sink->kind != GY_QUERY_HASHED) {
         static const char *const texts[] = {[GY_QUERY_RANGED] = "parts by ranges of",
                                             [GY_QUERY_SAMPLED] = "a sample of",
-                                            [GY_QUERY_BOUNDED] = "bounds of ranges of"};
+                                            [GY_QUERY_BOUNDED] = "bounds of ranges of",
+                                            [GY_QUERY_FOUND] = "hot keys of"};
         char number[16] = "";
-        if (sink->kind != GY_QUERY_SAMPLED) {
+        if (sink->kind == GY_QUERY_RANGED || sink->kind == GY_QUERY_BOUNDED) {
             gy_print(number, sizeof(number), "%u ",
                      sink->kind == GY_QUERY_RANGED ? sink->parts : sink->ranges - 1);
         }
@@ -118,6 +119,10 @@ static void print_sink(const gy_query_stages *stages, const gy_query_sink *sink,
             gy_text_add(text, "%s %s", i > 0 ? "," : "",
                         stages->plan.columns[sink->keys[i]].name);
         }
+        gy_text_add(text, "%s",
+                    sink->heat == GY_QUERY_SPREAD   ? ", hot keys of a sample are split"
+                    : sink->heat == GY_QUERY_COPIED ? ", those of hot keys go to all"
+                                                    : "");
     }
 }
 
@@ -144,6 +149,12 @@ static void print_largest(const printer *to, const gy_query_stage *stage)
         const int64_t rows = gy_job_report_counter(to->report, name);
         all += rows;
         largest = GY_MAX(largest, rows);
+    }
+    if (stage->sink.kind == GY_QUERY_FOUND) {
+        char name[64];
+        gy_print(name, sizeof(name), "hot %u", to->stage);
+        gy_text_add(to->text, ": %lld",
+                    (long long)gy_job_report_counter(to->job->report, name));
     }
     if (all > 0) {
         gy_text_add(to->text, ", the largest of %lld of %lld rows", (long long)largest,

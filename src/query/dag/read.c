@@ -324,15 +324,17 @@ static void get_input(reader *from, gy_query_input *input)
 
 static void get_sink(reader *from, gy_query_sink *sink)
 {
-    sink->kind = (gy_query_sink_kind)get(from, 0, GY_QUERY_BOUNDED);
+    sink->kind = (gy_query_sink_kind)get(from, 0, GY_QUERY_FOUND);
     sink->parts = (uint32_t)get(from, 1, INT32_MAX);
     sink->keys = get_columns(from, &sink->key_count);
     sink->aggregate = get_states(from);
     sink->ordinal = get_column(from, true);
     sink->order = get_keys(from, &sink->order_count);
+    sink->heat = (gy_query_heat)get(from, 0, GY_QUERY_COPIED);
     sink->chosen = (uint32_t)get(from, 0, INT32_MAX);
     sink->ranges = (uint32_t)get(from, 0, INT32_MAX);
-    if (sink->kind == GY_QUERY_RANGED && sink->chosen >= from->to->stage.input_count) {
+    const bool is_chosen = sink->kind == GY_QUERY_RANGED || sink->heat != GY_QUERY_COOL;
+    if (is_chosen && sink->chosen >= from->to->stage.input_count) {
         fail(from);
     }
 }

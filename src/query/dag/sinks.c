@@ -81,9 +81,10 @@ static gy_status sample_schema(gy_query_run *run, const gy_query_sink *sink, gy_
     return gy_query_schema_of(run->plan, columns, sink->order_count + 1, schema);
 }
 
-gy_status gy_query_sample(gy_query_run *run, const gy_query_sink *sink, gy_query_stream *stream,
+gy_status gy_query_sample(gy_query_run *run, const gy_query_work *work, gy_query_stream *stream,
                           gy_frame **sample)
 {
+    const gy_query_sink *sink = &work->fragment->stage.sink;
     int64_t seen = 0;
     gy_schema *schema = NULL;
     gy_status status = take_sample(run->plan->root, sink, stream, sample, &seen);
@@ -94,40 +95,99 @@ gy_status gy_query_sample(gy_query_run *run, const gy_query_sink *sink, gy_query
         gy_frame_drop(*sample);
         return status;
     }
-    const int64_t rows = GY_MAX(gy_frame_rows(*sample), INT64_C(1));
-    status = gy_query_number_rows(schema, seen * WEIGHT / rows, GY_QUERY_NUMBER_SAME, sample);
+    const double rows = (double)GY_MAX(gy_frame_rows(*sample), INT64_C(1));
+    const double weight = (double)seen * work->scale * WEIGHT / rows;
+    status = gy_query_number_rows(schema, (int64_t)weight, GY_QUERY_NUMBER_SAME, sample);
     gy_schema_drop(schema);
     return status;
 }
 
-/* ---- Bounds ---- */
+/* ---- What is chosen ---- */
+
+/* All samples: their keys, and what each row stands for. */
+typedef struct samples {
+    gy_frame *all, *keys;
+    gy_column weights;
+    gy_rows_sort_key *order; /* (order_count) of `keys` */
+    int *columns;            /* (order_count) 0, 1, ... */
+} samples;
+
+static void drop_samples(samples *in)
+{
+    gy_frame_drop(in->keys);
+    gy_frame_drop(in->all);
+    gy_free(in->columns);
+    gy_free(in->order);
+}
+
+static gy_status read_samples(const gy_query_node *root, const gy_query_sink *sink,
+                              gy_query_stream *stream, samples *out)
+{
+    const uint32_t count = sink->order_count;
+    *out = (samples){.all = NULL};
+    GY_TRY(gy_query_read_all(stream, &out->all));
+    out->order = gy_query_sort_keys(root, sink->order, count);
+    out->columns = gy_alloc_zero("query.keys", count + 1u, sizeof(*out->columns));
+    gy_status status = out->order != NULL && out->columns != NULL ? GY_OK : GY_NOMEM;
+    for (uint32_t i = 0; status == GY_OK && i < count; i++) {
+        out->columns[i] = out->order[i].column;
+        out->order[i].column = (int)i;
+    }
+    if (status == GY_OK) {
+        status = gy_frame_select(out->all, out->columns, (int)count, &out->keys);
+    }
+    for (uint32_t i = 0; status == GY_OK && i < count; i++) {
+        out->columns[i] = (int)i;
+    }
+    if (status != GY_OK) {
+        drop_samples(out);
+        return status;
+    }
+    out->weights = gy_frame_column(out->all, gy_query_index(root, sink->ordinal));
+    return GY_OK;
+}
+
+static const int64_t *weights_of(const samples *in)
+{
+    return in->weights.rows > 0 ? (const int64_t *)in->weights.values + in->weights.offset
+                                : NULL;
+}
 
 gy_status gy_query_bounds(gy_query_run *run, const gy_query_sink *sink, gy_query_stream *stream,
                           gy_frame **bounds)
 {
-    gy_frame *all = NULL, *sample = NULL;
-    GY_TRY(gy_query_read_all(stream, &all));
-    gy_rows_sort_key *keys =
-        gy_query_sort_keys(run->plan->root, sink->order, sink->order_count);
-    int *columns = gy_alloc_zero("query.keys", sink->order_count + 1u, sizeof(*columns));
-    gy_status status = keys != NULL && columns != NULL ? GY_OK : GY_NOMEM;
-    for (uint32_t i = 0; status == GY_OK && i < sink->order_count; i++) {
-        columns[i] = keys[i].column;
-        keys[i].column = (int)i;
+    samples in;
+    GY_TRY(read_samples(run->plan->root, sink, stream, &in));
+    const gy_status status = gy_rows_bounds(in.keys, weights_of(&in), in.order,
+                                            (int)sink->order_count, (int)sink->ranges, bounds);
+    drop_samples(&in);
+    return status;
+}
+
+gy_status gy_query_find_hot(gy_query_run *run, const gy_query_sink *sink,
+                            gy_query_stream *stream, gy_frame **hashes)
+{
+    const gy_field field = {.name = "hash", .kind = GY_FIELD_INT64};
+    gy_frame_maker maker = {.field = field};
+    gy_schema *schema = NULL;
+    gy_rows_hot hot = {.hashes = NULL};
+    samples in;
+    GY_TRY(read_samples(run->plan->root, sink, stream, &in));
+    gy_status status = gy_rows_find_hot(in.keys, in.columns, (int)sink->order_count,
+                                        weights_of(&in), (int)sink->ranges, &hot);
+    drop_samples(&in);
+    GY_TRY(status);
+    status = gy_frame_maker_reserve(&maker, (int64_t)hot.count);
+    for (size_t i = 0; i < hot.count && status == GY_OK; i++) {
+        int64_t *values = maker.values;
+        values[i] = (int64_t)hot.hashes[i];
+        gy_frame_maker_set(&maker);
     }
-    if (status == GY_OK) {
-        status = gy_frame_select(all, columns, (int)sink->order_count, &sample);
-    }
-    if (status == GY_OK) {
-        const gy_column weights =
-            gy_frame_column(all, gy_query_index(run->plan->root, sink->ordinal));
-        const int64_t *of = weights.rows > 0 ? weights.values : NULL;
-        status = gy_rows_bounds(sample, of != NULL ? of + weights.offset : NULL, keys,
-                                (int)sink->order_count, (int)sink->ranges, bounds);
-    }
-    gy_frame_drop(sample);
-    gy_frame_drop(all);
-    gy_free(columns);
-    gy_free(keys);
+    status = status == GY_OK ? gy_schema_new(&field, 1, &schema) : status;
+    status =
+        status == GY_OK ? gy_frame_make(schema, &maker, (int64_t)hot.count, hashes) : status;
+    gy_frame_maker_fini(&maker);
+    gy_schema_drop(schema);
+    gy_free(hot.hashes);
     return status;
 }

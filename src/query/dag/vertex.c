@@ -13,6 +13,7 @@ typedef struct output {
     int *keys;               /* (key_count) places of the keys in it */
     gy_rows_sort_key *order; /* of ranges */
     gy_frame *bounds;        /* of ranges */
+    gy_rows_hot hot;         /* keys of a join */
     gy_frame **parts;        /* (sink->parts) */
     int64_t *counts;         /* (sink->parts) rows written */
     gy_rows_buffer buffer;
@@ -38,8 +39,8 @@ static gy_status divide(output *out, const gy_frame *frame, uint32_t *count)
     const gy_query_sink *sink = out->sink;
     *count = sink->parts;
     if (sink->kind == GY_QUERY_HASHED) {
-        return gy_rows_partition_hash(frame, out->keys, (int)sink->key_count, (int)sink->parts,
-                                      out->parts);
+        return gy_rows_partition_hot(frame, out->keys, (int)sink->key_count, (int)sink->parts,
+                                     &out->hot, out->parts);
     }
     *count = (uint32_t)gy_frame_rows(out->bounds) + 1;
     return gy_rows_partition_range(frame, out->order, (int)sink->order_count, out->bounds,
@@ -80,6 +81,26 @@ static gy_status put_frame(output *out, gy_frame *frame)
     return status;
 }
 
+static gy_status read_hot(output *out, gy_query_run *run)
+{
+    const gy_query_sink *sink = out->sink;
+    const gy_query_input *input = out->work->fragment->stage.inputs[sink->chosen];
+    gy_query_stream stream = {.schema = NULL};
+    gy_frame *hashes = NULL;
+    GY_TRY(gy_query_input_open(out->work, run, input, &stream));
+    GY_TRY(gy_query_read_all(&stream, &hashes));
+    const gy_column column = gy_frame_column(hashes, 0);
+    out->hot.hashes =
+        gy_alloc("query.hot", ((size_t)column.rows + 1) * sizeof(*out->hot.hashes));
+    for (int64_t i = 0; i < column.rows && out->hot.hashes != NULL; i++) {
+        out->hot.hashes[i] = (uint64_t)gy_column_int64(&column, i);
+    }
+    out->hot.count = (size_t)column.rows;
+    out->hot.is_copied = sink->heat == GY_QUERY_COPIED;
+    gy_frame_drop(hashes);
+    return out->hot.hashes != NULL ? GY_OK : GY_NOMEM;
+}
+
 static gy_status read_bounds(output *out, gy_query_run *run)
 {
     const gy_query_sink *sink = out->sink;
@@ -117,6 +138,9 @@ static gy_status begin(output *out, gy_query_run *run)
     if (sink->kind == GY_QUERY_RANGED) {
         GY_TRY(read_bounds(out, run));
     }
+    if (sink->heat != GY_QUERY_COOL) {
+        GY_TRY(read_hot(out, run));
+    }
     if (sink->kind != GY_QUERY_HASHED || sink->ordinal == GY_QUERY_NONE) {
         return GY_OK;
     }
@@ -132,24 +156,32 @@ static gy_status begin(output *out, gy_query_run *run)
 }
 
 /* What is known when all rows were there. */
-static gy_status write_chosen(output *out, gy_query_run *run, gy_query_stream *stream)
+static gy_status write_chosen(output *out, gy_query_run *run, const char *stage,
+                              gy_query_stream *stream)
 {
     gy_frame *chosen = NULL;
-    GY_TRY(out->sink->kind == GY_QUERY_SAMPLED
-               ? gy_query_sample(run, out->sink, stream, &chosen)
-               : gy_query_bounds(run, out->sink, stream, &chosen));
+    if (out->sink->kind == GY_QUERY_SAMPLED) {
+        GY_TRY(gy_query_sample(run, out->work, stream, &chosen));
+    } else if (out->sink->kind == GY_QUERY_BOUNDED) {
+        GY_TRY(gy_query_bounds(run, out->sink, stream, &chosen));
+    } else {
+        char name[64];
+        GY_TRY(gy_query_find_hot(run, out->sink, stream, &chosen));
+        gy_print(name, sizeof(name), "hot %s", stage);
+        gy_vertex_count(out->work->vertex, name, gy_frame_rows(chosen));
+    }
     const gy_status status = write_frame(out, 0, chosen);
     gy_frame_drop(chosen);
     return status;
 }
 
-static gy_status write_all(output *out, gy_query_run *run)
+static gy_status write_all(output *out, gy_query_run *run, const char *stage)
 {
     gy_query_stream stream = {.schema = NULL};
     GY_TRY(begin(out, run));
     GY_TRY(gy_query_run_rows(run, &stream));
-    if (out->sink->kind == GY_QUERY_SAMPLED || out->sink->kind == GY_QUERY_BOUNDED) {
-        return write_chosen(out, run, &stream);
+    if (out->sink->kind != GY_QUERY_HASHED && out->sink->kind != GY_QUERY_RANGED) {
+        return write_chosen(out, run, stage, &stream);
     }
     if (out->sink->aggregate != NULL) {
         GY_TRY(gy_query_aggregate_rows(run, out->sink->aggregate, run->plan->root,
@@ -222,7 +254,7 @@ static gy_status run_fragment(gy_query_work *work, const char *stage)
     gy_engine *engine = run.engine;
     gy_status status = gy_query_run_init(&run);
     run.keeping += out.sink->aggregate != NULL ? 1 : 0;
-    status = status == GY_OK ? write_all(&out, &run) : status;
+    status = status == GY_OK ? write_all(&out, &run, stage) : status;
     if (status == GY_OK) {
         count_work(&out, &run, stage);
     }
@@ -231,6 +263,7 @@ static gy_status run_fragment(gy_query_work *work, const char *stage)
     gy_schema_drop(out.schema);
     gy_free(out.keys);
     gy_free(out.order);
+    gy_free(out.hot.hashes);
     gy_frame_drop(out.bounds);
     gy_free(out.parts);
     gy_free(out.counts);
@@ -301,7 +334,7 @@ gy_status gy_query_vertex(gy_vertex *vertex)
     fragment.plan.source = &source;
     fragment.plan.root = fragment.stage.root;
     gy_query_functions functions;
-    gy_query_work work = {.vertex = vertex, .fragment = &fragment};
+    gy_query_work work = {.vertex = vertex, .fragment = &fragment, .scale = 1};
     gy_status status = find_functions(vertex, &fragment, &functions);
     if (status == GY_OK) {
         fragment.plan.functions = &functions;

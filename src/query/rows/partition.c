@@ -4,26 +4,45 @@
 #include "mapreduce/hash.h"
 #include "mapreduce/sort.h"
 
-/* Rows by their part: one frame each. */
-static gy_status gather_parts(const gy_frame *frame, const int32_t *part_of, int parts,
-                              gy_frame **out)
+/* A row of each part. */
+enum { ALL_PARTS = -1 };
+
+/* Rows by their parts, each in its order. `ends`: (parts + 1) zero, become the parts' ends;
+ * `order`: (rows + copies (parts - 1)) */
+static void order_by_part(const int32_t *part_of, int64_t rows, int parts, int64_t *ends,
+                          int32_t *order)
+{
+    int64_t copied = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        GY_CHECK_DEEP(part_of[i] >= ALL_PARTS && part_of[i] < parts);
+        copied += part_of[i] == ALL_PARTS;
+        ends[part_of[i] + 1] += part_of[i] != ALL_PARTS;
+    }
+    for (int p = 0; p < parts; p++) {
+        ends[p + 1] += ends[p] + copied;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        for (int p = 0; part_of[i] == ALL_PARTS && p < parts; p++) {
+            order[ends[p]++] = (int32_t)i;
+        }
+        if (part_of[i] != ALL_PARTS) {
+            order[ends[part_of[i]]++] = (int32_t)i;
+        }
+    }
+}
+
+/* Rows by their part, `copies` of them in all parts: one frame each. */
+static gy_status gather_parts(const gy_frame *frame, const int32_t *part_of, int64_t copies,
+                              int parts, gy_frame **out)
 {
     const int64_t rows = gy_frame_rows(frame);
+    const size_t places = (size_t)(rows + copies * (parts - 1));
     int64_t *ends = gy_alloc_zero("query.parts", (size_t)parts + 1, sizeof(*ends));
-    int32_t *order = gy_alloc("query.parts", ((size_t)rows + 1) * sizeof(*order));
+    int32_t *order = gy_alloc("query.parts", (places + 1) * sizeof(*order));
     gy_status status = ends == NULL || order == NULL ? GY_NOMEM : GY_OK;
     int made = 0;
     if (status == GY_OK) {
-        for (int64_t i = 0; i < rows; i++) {
-            GY_CHECK_DEEP(part_of[i] >= 0 && part_of[i] < parts);
-            ends[part_of[i] + 1]++;
-        }
-        for (int p = 0; p < parts; p++) {
-            ends[p + 1] += ends[p];
-        }
-        for (int64_t i = 0; i < rows; i++) {
-            order[ends[part_of[i]]++] = (int32_t)i;
-        }
+        order_by_part(part_of, rows, parts, ends, order);
     }
     while (made < parts && status == GY_OK) {
         const int64_t begin = made == 0 ? 0 : ends[made - 1];
@@ -38,8 +57,24 @@ static gy_status gather_parts(const gy_frame *frame, const int32_t *part_of, int
     return status;
 }
 
-gy_status gy_rows_partition_hash(const gy_frame *frame, const int *keys, int key_count,
-                                 int parts, gy_frame **out)
+/* ---- by hash ---- */
+
+static bool is_hot(const gy_rows_hot *hot, uint64_t hash)
+{
+    size_t low = 0, high = hot->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (hot->hashes[middle] < hash) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < hot->count && hot->hashes[low] == hash;
+}
+
+gy_status gy_rows_partition_hot(const gy_frame *frame, const int *keys, int key_count,
+                                int parts, gy_rows_hot *hot, gy_frame **out)
 {
     const int64_t rows = gy_frame_rows(frame);
     GY_ASSERT(parts > 0);
@@ -47,15 +82,66 @@ gy_status gy_rows_partition_hash(const gy_frame *frame, const int *keys, int key
     int32_t *part_of = gy_alloc("query.parts", ((size_t)rows + 1) * sizeof(*part_of));
     gy_status status = hashes == NULL || part_of == NULL ? GY_NOMEM : GY_OK;
     if (status == GY_OK) {
+        int64_t copies = 0;
         gy_rows_hash(frame, keys, key_count, hashes);
         for (int64_t i = 0; i < rows; i++) {
             part_of[i] = (int32_t)gy_hash_partition(hashes[i], (uint32_t)parts);
+            if (hot->count > 0 && is_hot(hot, hashes[i])) {
+                part_of[i] =
+                    hot->is_copied ? ALL_PARTS : (int32_t)(hot->next++ % (uint64_t)parts);
+                copies += hot->is_copied;
+            }
         }
-        status = gather_parts(frame, part_of, parts, out);
+        status = gather_parts(frame, part_of, copies, parts, out);
     }
     gy_free(hashes);
     gy_free(part_of);
     return status;
+}
+
+gy_status gy_rows_partition_hash(const gy_frame *frame, const int *keys, int key_count,
+                                 int parts, gy_frame **out)
+{
+    gy_rows_hot none = {.count = 0};
+    return gy_rows_partition_hot(frame, keys, key_count, parts, &none, out);
+}
+
+enum { HOT_ROWS_MIN = 8 };
+
+gy_status gy_rows_find_hot(const gy_frame *sample, const int *keys, int key_count,
+                           const int64_t *weights, int parts, gy_rows_hot *hot)
+{
+    const size_t rows = (size_t)gy_frame_rows(sample);
+    uint64_t *hashes = gy_alloc("query.hot", (rows + 1) * sizeof(*hashes));
+    gy_entry *entries = gy_alloc("query.hot", (rows + 1) * sizeof(*entries));
+    gy_entry *scratch = gy_alloc("query.hot", (rows + 1) * sizeof(*scratch));
+    const bool has_memory = hashes != NULL && entries != NULL && scratch != NULL;
+    double all = 0;
+    *hot = (gy_rows_hot){.hashes = hashes};
+    if (has_memory) {
+        gy_rows_hash(sample, keys, key_count, hashes);
+        for (size_t i = 0; i < rows; i++) {
+            entries[i] = (gy_entry){.prefix = hashes[i], .position = i};
+            all += (double)weights[i];
+        }
+        gy_mapreduce_entries_sort_words(entries, scratch, rows);
+    }
+    for (size_t begin = 0, end = 0; has_memory && begin < rows; begin = end) {
+        double own = 0;
+        while (end < rows && entries[end].prefix == entries[begin].prefix) {
+            own += (double)weights[entries[end++].position];
+        }
+        if (end - begin >= HOT_ROWS_MIN && own * 2 * parts > all) {
+            hashes[hot->count++] = entries[begin].prefix; /* all were read */
+        }
+    }
+    gy_free(entries);
+    gy_free(scratch);
+    if (!has_memory) {
+        gy_free(hashes);
+        hot->hashes = NULL;
+    }
+    return has_memory ? GY_OK : GY_NOMEM;
 }
 
 static int compare_keys(const gy_rows_order_keys *a, int64_t row, const gy_rows_order_keys *b,
@@ -111,7 +197,7 @@ gy_status gy_rows_partition_range(const gy_frame *frame, const gy_rows_sort_key 
         for (int64_t i = 0; i < rows; i++) {
             part_of[i] = part_of_key(&mine, i, &theirs);
         }
-        status = gather_parts(frame, part_of, (int)gy_frame_rows(bounds) + 1, out);
+        status = gather_parts(frame, part_of, 0, (int)gy_frame_rows(bounds) + 1, out);
     }
     gy_rows_order_keys_free(&mine);
     gy_rows_order_keys_free(&theirs);

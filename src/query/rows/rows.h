@@ -285,6 +285,29 @@ void gy_rows_hash(const gy_frame *frame, const int *columns, int count, uint64_t
 GY_MUST_CHECK gy_status gy_rows_partition_hash(const gy_frame *frame, const int *keys,
                                                int key_count, int parts, gy_frame **out);
 
+/** Keys with too large a share of rows for one part, by their hashes. */
+typedef struct gy_rows_hot {
+    uint64_t *hashes; /* (count) ascending; gy_free */
+    size_t count;
+    bool is_copied; /* their rows go to each part; else to one part after the other */
+    uint64_t next;  /* the part of the next one: counted on by each call */
+} gy_rows_hot;
+
+/** gy_rows_partition_hash, but for rows whose keys are hot. */
+GY_MUST_CHECK gy_status gy_rows_partition_hot(const gy_frame *frame, const int *keys,
+                                              int key_count, int parts, gy_rows_hot *hot,
+                                              gy_frame **out);
+
+/**
+ * The keys of a sample that have more than half a fair share, so one in 2 `parts`, of its
+ * weight. Keys with fewer than 8 rows are left to chance.
+ * @param weights (rows of the sample) how many rows each stands for
+ * @param hot     takes hashes and count, at most 2 parts
+ * @return GY_OK; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_rows_find_hot(const gy_frame *sample, const int *keys, int key_count,
+                                         const int64_t *weights, int parts, gy_rows_hot *hot);
+
 /**
  * Divide rows by ranges of keys: part p has the rows from bound p - 1 on and below bound p, so
  * that equal keys are in one part.

@@ -2,6 +2,8 @@
  * memory and spilled; parts by hash and by range have all rows, equal keys together. */
 #include "query/rows/disk_test.h"
 
+#include "mapreduce/hash.h"
+
 #include "gy_test.h"
 
 /* How often each of two sorted lists has its texts, and what that makes. */
@@ -240,6 +242,71 @@ GY_TEST(parts_by_range_of_a_sample_are_sorted_one_by_one)
         gy_frame_drop(bounds);
         gy_frame_drop(samples[0]);
         gy_frame_drop(samples[1]);
+        gy_frame_drop(frame);
+    }
+    gy_schema_drop(schema);
+}
+
+/* How many rows of a frame have a hash among the hot ones, and how many that they stand in a
+ * part that is not theirs by hash. */
+static int64_t count_hot(const gy_frame *frame, const gy_rows_hot *hot, int parts, int part)
+{
+    const int key = 0;
+    const int64_t rows = gy_frame_rows(frame);
+    uint64_t *hashes = gy_alloc("test", ((size_t)rows + 1) * sizeof(*hashes));
+    int64_t count = 0;
+    assert_non_null(hashes);
+    gy_rows_hash(frame, &key, 1, hashes);
+    for (int64_t i = 0; i < rows; i++) {
+        bool is_hot = false;
+        for (size_t k = 0; k < hot->count; k++) {
+            is_hot = is_hot || hot->hashes[k] == hashes[i];
+        }
+        count += is_hot;
+        assert_true(is_hot || (int)gy_hash_partition(hashes[i], (uint32_t)parts) == part);
+    }
+    gy_free(hashes);
+    return count;
+}
+
+GY_TEST(hot_keys_of_a_sample_are_spread_or_copied)
+{
+    gy_random random = {gy_test_seed(), 6};
+    gy_schema *schema = NULL;
+    assert_ok(gy_schema_parse("a int, b text", &schema));
+    for (long round = 0; round < gy_test_serial_cases(12); round++) {
+        enum { ROWS = 3000, PARTS = 5 };
+        const int key = 0;
+        const test_shape shape = {.rows = ROWS, .distinct = 4000, .null_percent = 40};
+        gy_frame *frame = test_frame(&random, schema, &shape), *parts[PARTS], *key_row = NULL;
+        int64_t weights[ROWS], all = 0, seen = 0;
+        uint64_t null_hash = 0;
+        gy_rows_hot hot;
+        for (int i = 0; i < ROWS; i++) {
+            weights[i] = 7;
+        }
+        assert_ok(gy_rows_find_hot(frame, &key, 1, weights, PARTS, &hot));
+        assert_int_equal(hot.count, 1); /* nulls, and no other of so many */
+        assert_ok(gy_rows_gather(frame, (int32_t[]){-1}, 1, &key_row));
+        gy_rows_hash(key_row, &key, 1, &null_hash);
+        assert_int_equal(hot.hashes[0], null_hash);
+        const gy_column column = gy_frame_column(frame, 0);
+        all = gy_column_nulls(&column);
+        for (int copied = 0; copied < 2; copied++) {
+            hot.is_copied = copied == 1;
+            seen = 0;
+            assert_ok(gy_rows_partition_hot(frame, &key, 1, PARTS, &hot, parts));
+            for (int p = 0; p < PARTS; p++) {
+                const int64_t of = count_hot(parts[p], &hot, PARTS, p);
+                assert_true(copied == 1 ? of == all
+                                        : of >= all / PARTS && of <= all / PARTS + 1);
+                seen += gy_frame_rows(parts[p]) - (copied == 1 && p > 0 ? of : 0);
+                gy_frame_drop(parts[p]);
+            }
+            assert_int_equal(seen, ROWS);
+        }
+        gy_free(hot.hashes);
+        gy_frame_drop(key_row);
         gy_frame_drop(frame);
     }
     gy_schema_drop(schema);
