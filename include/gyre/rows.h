@@ -21,8 +21,8 @@
  *
  * The session owns all rows: gy_rows_session_free frees them, nothing else does. Rows never
  * change, so they may stand in several calls; where they do, as in a join with themselves, they
- * are computed once for each time that they stand there. A session and its rows are for one
- * thread at a time.
+ * are computed once for each time that they stand there, unless gy_rows_cache keeps them. A
+ * session and its rows are for one thread at a time.
  *
  * Order: rows come in the order of gy_rows_order_by, and of a file in its order, through where,
  * select and limits; the other operators give an order of their own, the same in every run.
@@ -123,6 +123,13 @@ GY_API gy_rows *gy_rows_skip(gy_rows *rows, int64_t offset);
 GY_API gy_rows *gy_rows_top(gy_rows *rows, const char *keys, int64_t limit);
 /** Each distinct row once; nulls are equal. */
 GY_API gy_rows *gy_rows_distinct(gy_rows *rows);
+
+/** The same rows in the same order, computed once, by the first gy_rows_run that reads them,
+ * and kept until the session is freed: in memory up to a quarter of the session's memory_bytes
+ * for all caches, of which operators then have less, and in files behind that. What reads them
+ * runs in this process, they themselves as the session says. Conditions and columns do not move
+ * past them: cache what is dear and has few rows. */
+GY_API gy_rows *gy_rows_cache(gy_rows *rows);
 
 /* ---- Two inputs, of one session ---- */
 

@@ -17,8 +17,11 @@ struct gy_rows_script {
 /** Frames that rows come from. */
 typedef struct gy_rows_table_of gy_rows_table_of;
 struct gy_rows_table_of {
-    gy_query_table table; /* schema and frames are held */
+    gy_query_table table; /* schema, frames and rest are held; schema NULL: not known yet */
     gy_rows_table_of *older;
+    gy_frame **kept; /* of a cache: (capacity) the table's frames */
+    size_t capacity;
+    bool is_full; /* of a cache: it has all rows */
 };
 
 struct gy_rows {
@@ -26,7 +29,10 @@ struct gy_rows {
     gy_rows *older;
     gy_sql_select *select;        /* NULL: a failure */
     const gy_sql_report *failure; /* of this call or one before; NULL: none */
+    gy_rows *inputs[2];           /* NULL: none */
+    gy_rows_table_of *cache;      /* of gy_rows_cache: what they read in place of their input */
     uint32_t operators;
+    uint64_t visit;        /* the last walk that came here */
     bool has_end;          /* select ends in an order or a limit of its own: */
     int64_t limit, offset; /* -1: all rows */
     gy_query *query;       /* of the last run or plan */
@@ -42,7 +48,9 @@ struct gy_rows_session {
     gy_rows_script *scripts;
     gy_rows_table_of *tables;
     gy_rows *all;
-    gy_rows lost; /* of calls that had no memory */
+    uint64_t visits;       /* walks over rows */
+    uint64_t cached_bytes; /* in memory, of caches */
+    gy_rows lost;          /* of calls that had no memory */
     gy_sql_report lost_report;
 };
 
@@ -70,10 +78,10 @@ GY_MUST_CHECK gy_status gy_rows_text(gy_rows_call *call, const char *text);
 /** Refuse the text at hand from its beginning. Returns `status`. */
 gy_status gy_rows_refuse(gy_rows_call *call, gy_status status, const char *format, ...)
     GY_PRINTF(3, 4);
-/** End a call: rows of `select`, or of the failure `status`. `operators`: those of its inputs.
- */
+/** End a call: rows of `select`, or of the failure `status`; `left` and `right` are what they
+ * are made of (NULL: nothing). */
 gy_rows *gy_rows_end(const gy_rows_call *call, gy_status status, gy_sql_select *select,
-                     uint64_t operators);
+                     gy_rows *left, gy_rows *right);
 /** Rows of a call over failed ones. */
 gy_rows *gy_rows_fail(const gy_rows *input);
 
@@ -92,6 +100,19 @@ GY_MUST_CHECK gy_status gy_rows_read_targets(gy_rows_call *call, gy_sql_select *
 GY_MUST_CHECK gy_status gy_rows_read_groups(gy_rows_call *call, gy_sql_select *select);
 /** Keys of an order, into the select. */
 GY_MUST_CHECK gy_status gy_rows_read_order(gy_rows_call *call, gy_sql_select *select);
+
+/* ---- cache.c ---- */
+
+/** Before rows are planned, or run: the caches below have their schema, or all their rows. A
+ * query that fails is in rows->query, for its report. */
+GY_MUST_CHECK gy_status gy_rows_fill_caches(gy_rows *rows, bool is_planning);
+void gy_rows_table_drop(gy_rows_table_of *of);
+
+/* ---- run.c ---- */
+
+/** Ask what a tree says; rows->query is the query, and a failure's report there. */
+GY_MUST_CHECK gy_status gy_rows_ask(gy_rows *rows, gy_sql_select *select, bool is_planning,
+                                    gy_schema **schema, gy_frame_source *source);
 
 /* ---- operators.c ---- */
 

@@ -225,10 +225,16 @@ static gy_rows *common_type(void)
                              gy_rows_select(gy_rows_take(log_rows(), 1), "2.5"));
 }
 
+static gy_rows *cached_right(void)
+{
+    return gy_rows_union_all(urls("status = 500"), gy_rows_cache(urls("status = 404")));
+}
+
 static const struct {
     gy_rows *(*make)(void);
     const char *answer;
 } answered[] = {
+    {cached_right, "url\n/a\n/b\n"},
     {inner, "title,hits\nHome,3\nNews,2\n"},
     {inner_all_columns, "url,hits,url,title\n/a,3,/a,Home\n/b,2,/b,News\n"},
     {left_join, "url,title\n/a,Home\n/b,News\n/c,\n"},
@@ -351,6 +357,56 @@ GY_TEST(answers_outlive_their_session)
     source.close(source.arg);
     gy_schema_drop(schema);
     gy_text_free(&out);
+}
+
+static void write_numbers(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* What a cache has is read once, in memory or in a file, also by two sides of a join; one that
+ * could not be filled is filled later. */
+static void check_cache(uint64_t memory_bytes)
+{
+    gy_rows_session *own = NULL;
+    gy_text out = {.data = NULL};
+    char path[512];
+    path_of("numbers.csv", path);
+    const gy_rows_session_options options = GY_OPTIONS(
+        gy_rows_session_options, .workers = 2, .memory_bytes = memory_bytes, .scratch = folder);
+    assert_int_equal(gy_rows_session_new(&options, &own), GY_OK);
+    write_numbers(path, "n\n3\n0\n");
+    gy_rows *some = gy_rows_select(gy_rows_read(own, path, NULL), "6 / n as n");
+    gy_rows *sorted = gy_rows_cache(gy_rows_order_by(some, "n"));
+    gy_rows *less = gy_rows_take(sorted, 1);
+    gy_rows *pairs =
+        gy_rows_join(sorted, sorted, GY_JOIN_INNER, "l.n < r.n", "l.n as a, r.n as b");
+    char *plan = gy_rows_explain(less);
+    assert_non_null(strstr(plan, "scan cache: n"));
+    gy_string_free(plan);
+    assert_int_equal(answer_of(less, &out), GY_NUMERIC);
+    assert_non_null(strstr(gy_text_get(&out), "numbers.csv:3: division by zero"));
+    gy_text_free(&out);
+    out = (gy_text){.data = NULL};
+    write_numbers(path, "n\n3\n2\n");
+    assert_int_equal(answer_of(less, &out), GY_OK);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(answer_of(pairs, &out), GY_OK);
+    assert_int_equal(answer_of(sorted, &out), GY_OK);
+    assert_int_equal(answer_of(some, &out), GY_NOTFOUND);
+    assert_int_equal(strncmp(gy_text_get(&out), "n\n2\na,b\n2,3\nn\n2\n3\n", 18), 0);
+    gy_text_free(&out);
+    gy_rows_session_free(own);
+}
+
+GY_TEST(caches_are_filled_once)
+{
+    check_cache(0);
+    check_cache(48); /* a row of two */
+    check_cache(1);
 }
 
 /* Large frames are taken in pieces by all workers, and come out in their order. */

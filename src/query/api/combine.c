@@ -162,7 +162,7 @@ gy_rows *gy_rows_join(gy_rows *left, gy_rows *right, gy_join_kind kind, const ch
         status = gy_rows_text(&call, columns);
         status = status == GY_OK ? gy_rows_read_targets(&call, select) : status;
     }
-    return gy_rows_end(&call, status, select, (uint64_t)left->operators + right->operators);
+    return gy_rows_end(&call, status, select, left, right);
 }
 
 /* ---- Sets ---- */
@@ -179,8 +179,8 @@ static gy_sql_select *side_of(const gy_rows_call *call, const gy_rows *rows)
     return select;
 }
 
-static gy_rows *set_of(const gy_rows *left, const gy_rows *right, const char *name,
-                       gy_sql_set set, bool is_all)
+static gy_rows *set_of(gy_rows *left, gy_rows *right, const char *name, gy_sql_set set,
+                       bool is_all)
 {
     gy_rows_call call;
     gy_rows *fail = failed(left, right);
@@ -198,7 +198,7 @@ static gy_rows *set_of(const gy_rows *left, const gy_rows *right, const char *na
     if (status == GY_OK && (select == NULL || select->left == NULL || select->right == NULL)) {
         status = GY_NOMEM;
     }
-    return gy_rows_end(&call, status, select, (uint64_t)left->operators + right->operators);
+    return gy_rows_end(&call, status, select, left, right);
 }
 
 gy_rows *gy_rows_union(gy_rows *left, gy_rows *right)

@@ -61,7 +61,7 @@ gy_rows *gy_rows_where(gy_rows *rows, const char *condition)
     }
     gy_status status = begin(rows, "gy_rows_where", condition, &call, &select);
     status = status == GY_OK ? gy_rows_read_condition(&call, &select->where) : status;
-    return gy_rows_end(&call, status, select, rows->operators);
+    return gy_rows_end(&call, status, select, rows, NULL);
 }
 
 gy_rows *gy_rows_select(gy_rows *rows, const char *columns)
@@ -73,7 +73,7 @@ gy_rows *gy_rows_select(gy_rows *rows, const char *columns)
     }
     gy_status status = begin(rows, "gy_rows_select", columns, &call, &select);
     status = status == GY_OK ? gy_rows_read_targets(&call, select) : status;
-    return gy_rows_end(&call, status, select, rows->operators);
+    return gy_rows_end(&call, status, select, rows, NULL);
 }
 
 gy_rows *gy_rows_group(gy_rows *rows, const char *keys, const char *columns)
@@ -89,7 +89,7 @@ gy_rows *gy_rows_group(gy_rows *rows, const char *keys, const char *columns)
     }
     status = status == GY_OK ? gy_rows_text(&call, columns) : status;
     status = status == GY_OK ? gy_rows_read_targets(&call, select) : status;
-    return gy_rows_end(&call, status, select, rows->operators);
+    return gy_rows_end(&call, status, select, rows, NULL);
 }
 
 gy_rows *gy_rows_distinct(gy_rows *rows)
@@ -103,12 +103,12 @@ gy_rows *gy_rows_distinct(gy_rows *rows)
     if (status == GY_OK) {
         select->is_distinct = true;
     }
-    return gy_rows_end(&call, status, select, rows->operators);
+    return gy_rows_end(&call, status, select, rows, NULL);
 }
 
 /* ---- Order and limits ---- */
 
-static gy_rows *order_by(const gy_rows *rows, const char *name, const char *keys)
+static gy_rows *order_by(gy_rows *rows, const char *name, const char *keys)
 {
     gy_rows_call call;
     gy_sql_select *select = NULL;
@@ -117,7 +117,7 @@ static gy_rows *order_by(const gy_rows *rows, const char *name, const char *keys
     }
     gy_status status = begin(rows, name, keys, &call, &select);
     status = status == GY_OK ? gy_rows_read_order(&call, select) : status;
-    gy_rows *made = gy_rows_end(&call, status, select, rows->operators);
+    gy_rows *made = gy_rows_end(&call, status, select, rows, NULL);
     made->has_end = made->failure == NULL;
     return made;
 }
@@ -142,7 +142,7 @@ static gy_status add_count(const gy_rows_call *call, int64_t count, gy_sql_node 
 }
 
 /* The rows [offset, offset + limit) of rows [before->offset, + before->limit); -1: all. */
-static gy_rows *cut(gy_rows_call *call, const gy_rows *before, int64_t limit, int64_t offset)
+static gy_rows *cut(gy_rows_call *call, gy_rows *before, int64_t limit, int64_t offset)
 {
     gy_sql_select *select = gy_rows_select_new(call);
     gy_status status = select != NULL ? GY_OK : GY_NOMEM;
@@ -161,7 +161,7 @@ static gy_rows *cut(gy_rows_call *call, const gy_rows *before, int64_t limit, in
         status = add_count(call, limit, &select->limit);
     }
     status = status == GY_OK ? add_count(call, offset, &select->offset) : status;
-    gy_rows *made = gy_rows_end(call, status, select, before->operators);
+    gy_rows *made = gy_rows_end(call, status, select, before, NULL);
     if (made->failure == NULL) {
         made->has_end = true;
         made->limit = limit;
@@ -170,7 +170,7 @@ static gy_rows *cut(gy_rows_call *call, const gy_rows *before, int64_t limit, in
     return made;
 }
 
-static gy_rows *limit_of(const gy_rows *rows, const char *name, int64_t limit, int64_t offset,
+static gy_rows *limit_of(gy_rows *rows, const char *name, int64_t limit, int64_t offset,
                          bool is_all)
 {
     gy_rows_call call;
@@ -183,7 +183,7 @@ static gy_rows *limit_of(const gy_rows *rows, const char *name, int64_t limit, i
                                 (long long)(limit < 0 ? limit : offset));
     }
     return status == GY_OK ? cut(&call, rows, is_all ? -1 : limit, offset)
-                           : gy_rows_end(&call, status, NULL, 0);
+                           : gy_rows_end(&call, status, NULL, NULL, NULL);
 }
 
 gy_rows *gy_rows_limit(gy_rows *rows, int64_t limit, int64_t offset)

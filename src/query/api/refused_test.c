@@ -331,7 +331,7 @@ GY_TEST(calls_without_memory_are_reported)
                 gy_rows_where(gy_rows_read(own, path, NULL), "bytes > 5 or url ~ 'x'");
             gy_rows *rows =
                 gy_rows_join(log, log, GY_JOIN_SEMI, "using (url)", "bytes, 'a' as a");
-            rows = gy_rows_top(gy_rows_distinct(rows), "bytes", 1);
+            rows = gy_rows_top(gy_rows_cache(gy_rows_distinct(rows)), "bytes", 1);
             gy_alloc_fail_after(0);
             status = answer_of(rows, &out);
             assert_string_equal(gy_text_get(&out),

@@ -12,28 +12,36 @@ static gy_status raise(const gy_sql_report *failure)
                    failure->text);
 }
 
-static gy_status ask(gy_rows *rows, bool is_planning, gy_schema **schema,
-                     gy_frame_source *source)
+gy_status gy_rows_ask(gy_rows *rows, gy_sql_select *select, bool is_planning,
+                      gy_schema **schema, gy_frame_source *source)
 {
     const gy_rows_session *session = rows->session;
     const gy_sql_source texts = {.path = "gy_rows_run", .parts = session->parts};
-    const gy_query_tree tree = {
-        .source = &texts, .select = rows->select, .engine = session->engine};
+    const gy_query_tree tree = {.source = &texts, .select = select, .engine = session->engine};
     gy_query_options how = session->how;
     gy_query_free(rows->query);
-    gy_schema_drop(rows->schema);
     rows->query = NULL;
-    rows->schema = NULL;
-    rows->has_run = false;
     how.is_planning = is_planning;
+    if (how.memory_bytes > 0) { /* what caches have is not there */
+        how.memory_bytes -= session->cached_bytes;
+    }
     GY_TRY(gy_query_of_tree(&how, &tree, &rows->query));
     const gy_status status = gy_query_next(rows->query, schema, source);
     GY_ASSERT(status != GY_DONE);
-    if (status == GY_OK) {
-        rows->has_run = !is_planning;
-        rows->schema = gy_schema_hold(*schema);
-    }
     return status;
+}
+
+static gy_status ask(gy_rows *rows, bool is_planning, gy_schema **schema,
+                     gy_frame_source *source)
+{
+    gy_schema_drop(rows->schema);
+    rows->schema = NULL;
+    rows->has_run = false;
+    GY_TRY(gy_rows_fill_caches(rows, is_planning));
+    GY_TRY(gy_rows_ask(rows, rows->select, is_planning, schema, source));
+    rows->has_run = !is_planning;
+    rows->schema = gy_schema_hold(*schema);
+    return GY_OK;
 }
 
 gy_status gy_rows_run(gy_rows *rows, gy_schema **schema, gy_frame_source *source)

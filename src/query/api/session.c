@@ -2,6 +2,7 @@
 #include "query/api/api_priv.h"
 
 #include "base/options.h"
+#include "base/setting.h"
 
 #include <string.h>
 
@@ -36,19 +37,16 @@ char *gy_rows_copy(gy_rows_session *session, const char *text)
 
 /* ---- Making ---- */
 
-static gy_status keep_text(gy_rows_session *session, const char **text)
-{
-    *text = *text != NULL ? gy_rows_copy(session, *text) : NULL;
-    return GY_OK;
-}
-
 static gy_status take_options(gy_rows_session *session, const gy_rows_session_options *options)
 {
-    const char *tables = options->tables, *scratch = options->scratch;
-    GY_TRY(keep_text(session, &tables));
-    GY_TRY(keep_text(session, &scratch));
-    if ((options->tables != NULL && tables == NULL) ||
-        (options->scratch != NULL && scratch == NULL)) {
+    const char *setting = gy_setting_get("TMPDIR");
+    const char *scratch = options->scratch != NULL ? options->scratch
+                          : setting != NULL        ? setting
+                                                   : "/tmp";
+    const char *tables =
+        options->tables != NULL ? gy_rows_copy(session, options->tables) : NULL;
+    scratch = gy_rows_copy(session, scratch);
+    if (scratch == NULL || (options->tables != NULL && tables == NULL)) {
         return GY_NOMEM;
     }
     session->how = GY_OPTIONS(
@@ -108,11 +106,8 @@ void gy_rows_session_free(gy_rows_session *session)
     for (gy_rows_script *at = session->scripts; at != NULL; at = at->older) {
         gy_sql_script_fini(&at->script);
     }
-    for (const gy_rows_table_of *at = session->tables; at != NULL; at = at->older) {
-        for (size_t i = 0; i < at->table.frame_count; i++) {
-            gy_frame_drop(at->table.frames[i]);
-        }
-        gy_schema_drop(at->table.schema);
+    for (gy_rows_table_of *at = session->tables; at != NULL; at = at->older) {
+        gy_rows_table_drop(at);
     }
     gy_engine_free(session->engine);
     gy_arena_free(&session->arena);
@@ -202,9 +197,11 @@ static const gy_sql_report *failure_of(const gy_rows_call *call, gy_status statu
 }
 
 gy_rows *gy_rows_end(const gy_rows_call *call, gy_status status, gy_sql_select *select,
-                     uint64_t operators)
+                     gy_rows *left, gy_rows *right)
 {
     gy_rows_call end = *call;
+    const uint64_t operators = (left != NULL ? (uint64_t)left->operators : 0) +
+                               (right != NULL ? (uint64_t)right->operators : 0);
     if (status == GY_OK && operators >= GY_ROWS_OPERATORS_MAX) {
         status =
             gy_sql_refuse(&(gy_sql_source){.parts = end.source.parts, .report = &end.report},
@@ -223,6 +220,8 @@ gy_rows *gy_rows_end(const gy_rows_call *call, gy_status status, gy_sql_select *
         return rows;
     }
     rows->select = select;
+    rows->inputs[0] = left;
+    rows->inputs[1] = right;
     rows->operators = (uint32_t)operators + 1;
     return rows;
 }

@@ -15,7 +15,7 @@ static gy_rows *end_source(gy_rows_call *call, gy_status status, gy_sql_from *fr
     if (status == GY_OK) {
         select->from = from;
     }
-    return gy_rows_end(call, status, select, 0);
+    return gy_rows_end(call, status, select, NULL, NULL);
 }
 
 static gy_sql_from *from_new(const gy_rows_call *call, gy_sql_from_kind kind)
@@ -125,7 +125,7 @@ gy_rows *gy_rows_sql(gy_rows_session *session, const char *statement)
     gy_sql_select *select = NULL;
     gy_status status = gy_rows_begin(session, "gy_rows_sql", statement, &call);
     status = status == GY_OK ? gy_rows_read_statement(&call, &select) : status;
-    return gy_rows_end(&call, status, select, 0);
+    return gy_rows_end(&call, status, select, NULL, NULL);
 }
 
 /* ---- Frames ---- */

@@ -28,6 +28,7 @@ typedef struct gy_query_table {
     void *files;             /* of whoever runs the plan; NULL: its rows are the frames */
     gy_frame *const *frames; /* (frame_count) of its schema */
     size_t frame_count;
+    void *rest; /* gy_rows_file: rows behind the frames; NULL: none */
 } gy_query_table;
 
 /** Finds tables. */

@@ -366,6 +366,9 @@ void gy_rows_file_free(gy_rows_file *file);
 GY_MUST_CHECK gy_status gy_rows_file_add(gy_rows_file *file, const gy_frame *frame);
 /** What was written, as a source that takes the file. */
 gy_frame_source gy_rows_file_source(gy_rows_file *file);
+/** The same from the beginning, any number of times: the file outlives the source. Sources of
+ * one file are for one thread. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rows_file_again(gy_rows_file *file, gy_frame_source *source);
 
 /* ---- frames as bytes ---- */
 

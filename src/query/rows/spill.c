@@ -255,3 +255,8 @@ gy_frame_source gy_rows_file_source(gy_rows_file *file)
 {
     return (gy_frame_source){.next = file_next, .close = file_close, .arg = file};
 }
+
+gy_status gy_rows_file_again(gy_rows_file *file, gy_frame_source *source)
+{
+    return gy_rows_run_source(file->spill, file->schema, &file->run, source);
+}

@@ -1,6 +1,6 @@
 /*
- * Frames in memory as rows: pieces of them, several at once by the engine's workers, which also
- * filter and project them; they come out in their order.
+ * Frames as rows: pieces of those in memory, then those of a file, several at once by the
+ * engine's workers, which also filter and project them; they come out in their order.
  */
 #include "query/run/run.h"
 
@@ -11,7 +11,7 @@ enum { PIECE_ROWS = 1 << 16 };
 
 /* A piece, and what became of it. */
 typedef struct slot {
-    const gy_frame *of;
+    gy_frame *of; /* held */
     int64_t begin, end;
     gy_frame *frame; /* NULL: none */
     gy_error error;
@@ -24,16 +24,19 @@ typedef struct pieces {
     int step_count;
     size_t frame; /* where the next piece begins */
     int64_t row;
-    slot *slots; /* (batch) */
+    gy_frame_source rest; /* of the table's file; next NULL: it is not open */
+    slot *slots;          /* (batch) */
     int64_t batch, filled, given;
 } pieces;
 
 static gy_status take(const pieces *in, slot *to)
 {
     gy_frame *some = NULL;
-    GY_TRY(gy_frame_slice(to->of, to->begin, to->end, &some));
-    const gy_status status =
-        gy_frame_select(some, in->node->fields, (int)in->node->count, &to->frame);
+    gy_status status = gy_frame_slice(to->of, to->begin, to->end, &some);
+    gy_frame_drop(to->of);
+    to->of = NULL;
+    GY_TRY(status);
+    status = gy_frame_select(some, in->node->fields, (int)in->node->count, &to->frame);
     gy_frame_drop(some);
     GY_TRY(status);
     if (in->step_count > 0) {
@@ -50,27 +53,50 @@ static void take_pieces(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* The next frame of the file, whole. */
+static gy_status take_rest(pieces *in, slot *to)
+{
+    if (in->rest.next == NULL) {
+        GY_TRY(gy_rows_file_again(in->node->table->rest, &in->rest));
+    }
+    const gy_status status = in->rest.next(in->rest.arg, &to->of);
+    if (status == GY_OK) {
+        to->end = gy_frame_rows(to->of);
+    }
+    return status;
+}
+
+/* The next piece; GY_DONE: there is none. */
+static gy_status next_piece(pieces *in, slot *to)
+{
+    const gy_query_table *table = in->node->table;
+    for (; in->frame < table->frame_count; in->frame++) {
+        gy_frame *of = table->frames[in->frame];
+        const int64_t left = gy_frame_rows(of) - in->row;
+        if (left > 0) {
+            to->of = gy_frame_hold(of);
+            to->begin = in->row;
+            in->row += left < PIECE_ROWS ? left : PIECE_ROWS;
+            to->end = in->row;
+            return GY_OK;
+        }
+        in->row = 0;
+    }
+    return table->rest != NULL ? take_rest(in, to) : GY_DONE;
+}
+
 /* The next batch; GY_DONE: there is none. */
 static gy_status fill(pieces *in)
 {
-    const gy_query_table *table = in->node->table;
+    gy_status status = GY_OK;
     in->filled = 0;
     in->given = 0;
     memset(in->slots, 0, (size_t)in->batch * sizeof(*in->slots));
-    while (in->filled < in->batch && in->frame < table->frame_count) {
-        const gy_frame *of = table->frames[in->frame];
-        const int64_t rows = gy_frame_rows(of), left = rows - in->row;
-        if (left == 0) {
-            in->frame++;
-            in->row = 0;
-            continue;
-        }
-        slot *to = &in->slots[in->filled++];
-        to->of = of;
-        to->begin = in->row;
-        in->row += left < PIECE_ROWS ? left : PIECE_ROWS;
-        to->end = in->row;
+    while (in->filled < in->batch && status == GY_OK) {
+        status = next_piece(in, &in->slots[in->filled]);
+        in->filled += status == GY_OK ? 1 : 0;
     }
+    GY_TRY(status);
     if (in->filled == 0) {
         return GY_DONE;
     }
@@ -108,6 +134,10 @@ static void close_pieces(void *arg)
     pieces *in = arg;
     for (int64_t i = in->given; i < in->filled; i++) {
         gy_frame_drop(in->slots[i].frame);
+        gy_frame_drop(in->slots[i].of);
+    }
+    if (in->rest.close != NULL) {
+        in->rest.close(in->rest.arg);
     }
     for (int i = 0; i < in->step_count; i++) {
         gy_schema_drop(in->steps[i].schema);
