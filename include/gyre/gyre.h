@@ -32,6 +32,7 @@
 #include <gyre/report.h>
 #include <gyre/rows.h>
 #include <gyre/script.h>
+#include <gyre/simulate.h>
 #include <gyre/sort.h>
 #include <gyre/store.h>
 #include <gyre/tensor.h>

@@ -2,10 +2,13 @@
 
 #include <gyre/launch.h>
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 void gy_cli_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
 {
@@ -143,4 +146,27 @@ int gy_cli_report_usage(const char *format, ...)
         fprintf(stderr, "%s\n", text);
     }
     return GY_EXIT_USAGE;
+}
+
+bool gy_cli_make_folder(const char *command, const char *folder)
+{
+    char path[2048];
+    snprintf(path, sizeof(path), "%s", folder);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(path, 0777); /* only the result for the whole path matters */
+        *slash = '/';
+    }
+    struct stat about;
+    if ((mkdir(path, 0777) != 0 && errno != EEXIST) || stat(path, &about) != 0) {
+        gy_print_to(stderr, "gyre %s: cannot make folder '%s': %s\n", command, path,
+                    strerror(errno));
+        return false;
+    }
+    if (!S_ISDIR(about.st_mode) || access(path, W_OK) != 0) {
+        gy_print_to(stderr, "gyre %s: cannot write to '%s': %s\n", command, path,
+                    S_ISDIR(about.st_mode) ? strerror(errno) : "it is not a folder");
+        return false;
+    }
+    return true;
 }

@@ -74,14 +74,24 @@ static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, st
     return has_stages(made) ? gy_graph_explain_stages(made, &shown->placement) : GY_OK;
 }
 
+/* Behind bind, or, of a graph that is placed and scheduled, what follows that. */
+static int first_pass(const gy_graph *graph)
+{
+    int first = 0;
+    GY_ASSERT(gy_compile_pass_count > 0);
+    while (graph->is_placed && gy_compile_passes[first].run != gy_schedule) {
+        first++;
+    }
+    return graph->is_placed ? first + 1 : 0;
+}
+
 static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, stages *shown,
                             gy_graph **out)
 {
-    GY_ASSERT(!bound->is_placed);
     GY_ASSERT(gy_compile_pass_count < 31);
     show(bound, "bind", &shown->before, shown->text);
     gy_graph *last = NULL;
-    for (int i = 0; i < gy_compile_pass_count; i++) {
+    for (int i = first_pass(bound); i < gy_compile_pass_count; i++) {
         const bool is_idle = gy_compile_passes[i].run == gy_stages_cut && !has_stages(bound);
         if ((skip >> i & 1) != 0 || is_idle) {
             continue;
@@ -132,4 +142,11 @@ gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, gy_compi
     stages shown = {.text = NULL};
     GY_ASSERT((size_t)end < GY_COUNT(ends));
     return run_passes(bound, skip, ends[end], &shown, out);
+}
+
+gy_status gy_graph_compile_rest(const gy_graph *scheduled, uint32_t skip, gy_graph **out)
+{
+    GY_ASSERT(scheduled->is_placed && out != NULL);
+    stages shown = {.text = NULL};
+    return run_passes(scheduled, skip, NULL, &shown, out);
 }

@@ -178,6 +178,43 @@ gy_status gy_session_explain_runs(gy_session *session, const gy_node *fetches, i
     return GY_OK;
 }
 
+void gy_session_set_timed(gy_session *session, bool is_timed)
+{
+    session->is_timed = is_timed;
+}
+
+/* NULL: nothing has run. */
+static const gy_program *last_run(const gy_session *session)
+{
+    const gy_program *last = NULL;
+    for (size_t i = 0; i < session->program_count; i++) {
+        if (last == NULL || session->programs[i]->used > last->used) {
+            last = session->programs[i];
+        }
+    }
+    return last;
+}
+
+const gy_graph *gy_session_last_graph(const gy_session *session)
+{
+    const gy_program *last = last_run(session);
+    return last != NULL ? last->graph : NULL;
+}
+
+void gy_session_last_times(const gy_session *session, int64_t *node_ns)
+{
+    const gy_program *last = last_run(session);
+    GY_ASSERT(last != NULL && session->is_timed);
+    memset(node_ns, 0, (size_t)last->graph->node_count * sizeof(*node_ns));
+    for (int32_t i = 0; i < last->step_count; i++) {
+        const gy_program_step *step = &last->steps[i];
+        GY_ASSERT(step->node >= last->graph->nodes);
+        if (step->collective == NULL) {
+            node_ns[step->node - last->graph->nodes] = step->ran_ns;
+        }
+    }
+}
+
 /* ---- footprints ---- */
 
 /* What all programs hold, so far. */
@@ -228,14 +265,12 @@ static void add_chunks(held *all)
     }
 }
 
-static gy_status add_run(gy_session *session, const gy_mesh *mesh, const gy_planned_run *run,
-                         held *all)
+/* What a compiled program holds. */
+static gy_status add_program(const gy_session *session, const gy_graph *graph, held *all)
 {
-    GY_ASSERT(run->batch > 0 && run->fetch_count >= 0);
-    gy_graph *graph = NULL;
+    GY_ASSERT(graph->is_placed);
     gy_memory_plan plan = {.buffer_count = 0};
     const int workers = gy_engine_workers(session->engine);
-    GY_TRY(gy_session_compile(session, mesh, run, NULL, &graph));
     gy_graph_choice *choices =
         gy_alloc_zero("graph.footprint", (size_t)graph->node_count + 1, sizeof(*choices));
     gy_status status = choices != NULL ? GY_OK : GY_NOMEM;
@@ -250,6 +285,16 @@ static gy_status add_run(gy_session *session, const gy_mesh *mesh, const gy_plan
     }
     gy_memory_plan_free(&plan);
     gy_free(choices);
+    return status;
+}
+
+static gy_status add_run(gy_session *session, const gy_mesh *mesh, const gy_planned_run *run,
+                         held *all)
+{
+    GY_ASSERT(run->batch > 0 && run->fetch_count >= 0);
+    gy_graph *graph = NULL;
+    GY_TRY(gy_session_compile(session, mesh, run, NULL, &graph));
+    const gy_status status = add_program(session, graph, all);
     gy_graph_free(graph);
     return status;
 }
@@ -274,6 +319,57 @@ gy_status gy_session_footprint(gy_session *session, const gy_mesh *mesh,
     if (status >= 0) {
         *footprint = all.sum;
     }
+    return status;
+}
+
+/* Compile stage `stage` of a scheduled program, and add what it holds. */
+static gy_status foresee_stage(const gy_session *session, gy_graph *scheduled, int stage,
+                               held *all, gy_graph **graph)
+{
+    GY_ASSERT(stage >= 0 && *graph == NULL);
+    scheduled->mesh.stage = stage;
+    GY_TRY(gy_graph_compile_rest(scheduled, session->skip, graph));
+    return add_program(session, *graph, all);
+}
+
+static gy_status schedule_run(const gy_session *session, const gy_mesh *mesh,
+                              const gy_planned_run *run, gy_graph **scheduled)
+{
+    gy_graph *bound = NULL;
+    GY_ASSERT(run->batch > 0);
+    GY_TRY(gy_bind(session->graph, mesh, run->batch, run->fetches, run->fetch_count, &bound));
+    const gy_status status =
+        gy_graph_compile_placed(bound, session->skip, GY_COMPILE_SCHEDULED, scheduled);
+    gy_graph_free(bound);
+    return status;
+}
+
+gy_status gy_session_foresee(gy_session *session, const gy_mesh *mesh,
+                             const gy_planned_run *runs, int run_count, gy_graph **graphs,
+                             gy_footprint *footprints)
+{
+    const int stages = GY_MAX(mesh->stages, 1);
+    const size_t nodes = (size_t)session->graph->node_count + 1;
+    GY_ASSERT(run_count >= 1 && graphs != NULL);
+    held *all = gy_alloc_zero("graph.foresee", (size_t)stages, sizeof(*all));
+    bool *counted = gy_alloc_zero("graph.foresee", (size_t)stages * nodes, sizeof(*counted));
+    gy_status status = all != NULL && counted != NULL ? GY_OK : GY_NOMEM;
+    for (int i = 0; i < run_count && status >= 0; i++) {
+        gy_graph *scheduled = NULL;
+        status = schedule_run(session, mesh, &runs[i], &scheduled);
+        for (int s = 0; s < stages && status >= 0; s++) {
+            all[s].is_counted = counted + (size_t)s * nodes;
+            status = foresee_stage(session, scheduled, s, &all[s], &graphs[s * run_count + i]);
+        }
+        gy_graph_free(scheduled);
+    }
+    for (int s = 0; s < stages && all != NULL; s++) {
+        add_chunks(&all[s]);
+        footprints[s] = all[s].sum;
+        gy_free(all[s].chunks.list);
+    }
+    gy_free(all);
+    gy_free(counted);
     return status;
 }
 

@@ -7,7 +7,8 @@
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
  * epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion, candidates,
  * choose, search, place, exchange), stages/ (assign, balance, cut, hand, loads), explain/
- * (placement), memory/ (reshard, memory, chunks), compile, program, init, session, run.
+ * (placement), memory/ (reshard, memory, chunks), simulate/ (cluster, links, rates, tasks,
+ * clock, step), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -62,6 +63,7 @@ struct gy_mesh {
     gy_axis_kind kinds[GY_MESH_MAX];
     int sizes[GY_MESH_MAX];
     int coordinates[GY_MESH_MAX]; /* of this rank */
+    int apart[GY_MESH_MAX];       /* from a rank to the next one along the axis; 0: not known */
     gy_links links[GY_MESH_MAX];  /* what placement reckons with; zero: one host's. On all
                                      ranks alike */
     double byte_s; /* what placement adds for a byte that a rank holds, in seconds; on all ranks
@@ -72,12 +74,19 @@ struct gy_mesh {
     /* Axis `pipe`, of which placement knows nothing: ranks along it have parts of the graph. */
     int stages; /* 0: there is no such axis */
     int stage;  /* of this rank */
+    int stage_apart;
     gy_links stage_links;
     gy_comm *pipe; /* of the ranks that differ in their stage alone; NULL: it has one */
 };
 
 /** All ranks of `comm` (NULL: this process alone) along one data axis. */
 gy_mesh gy_mesh_line(gy_comm *comm);
+/**
+ * The mesh of `ranks` ranks that do not exist, as the last of them sees it, whose parts are the
+ * largest; in stage 0. Programs are compiled for it and none is run.
+ * @return GY_OK; GY_ARG as gy_mesh_new
+ */
+GY_MUST_CHECK gy_status gy_mesh_imagine(const char *axes, int ranks, gy_mesh *mesh);
 /** The axis that cuts the rows of batches, -1: none; and the ranks along it, 1 where there is
  * none. */
 int gy_mesh_data_axis(const gy_mesh *mesh);
@@ -308,6 +317,8 @@ typedef enum gy_compile_end {
 } gy_compile_end;
 gy_status gy_graph_compile_placed(const gy_graph *bound, uint32_t skip, gy_compile_end end,
                                   gy_graph **out);
+/** The passes behind GY_COMPILE_SCHEDULED, for the stage that scheduled->mesh is in. */
+gy_status gy_graph_compile_rest(const gy_graph *scheduled, uint32_t skip, gy_graph **out);
 
 /* ---- Parts ---- */
 
@@ -432,6 +443,19 @@ GY_MUST_CHECK gy_status gy_session_footprint(gy_session *session, const gy_mesh 
                                              gy_footprint *footprint);
 uint64_t gy_footprint_bytes(const gy_footprint *footprint);
 
+/**
+ * What every stage of a mesh runs and holds, for ranks that need not exist. Placement is
+ * searched once a program, whatever the number of stages.
+ * @param mesh        its coordinates say which rank of each stage
+ * @param graphs      (stages, run_count) the caller's, zeroed; takes compiled graphs, each
+ * freed by the caller, also those that are there after a failure
+ * @param footprints  (stages)
+ * @return as gy_session_footprint
+ */
+GY_MUST_CHECK gy_status gy_session_foresee(gy_session *session, const gy_mesh *mesh,
+                                           const gy_planned_run *runs, int run_count,
+                                           gy_graph **graphs, gy_footprint *footprints);
+
 /** What runs of the same fetches and batch exchanged. */
 typedef struct gy_session_runs {
     gy_graph *graph;       /* scheduled: gy_graph_exchanges lists its exchanges */
@@ -445,6 +469,14 @@ typedef struct gy_session_runs {
 GY_MUST_CHECK gy_status gy_session_spent(const gy_session *session, const gy_node *fetches,
                                          int fetch_count, gy_session_runs *runs);
 void gy_session_runs_free(gy_session_runs *runs);
+
+/** Take the time of each node in the runs to come. @threads owner */
+void gy_session_set_timed(gy_session *session, bool is_timed);
+/** The compiled graph of the last run, borrowed until the next; NULL: there was none. */
+const gy_graph *gy_session_last_graph(const gy_session *session);
+/** What each of its nodes took, in a session that is timed: (node_count); 0: it is none that
+ * computes. */
+void gy_session_last_times(const gy_session *session, int64_t *node_ns);
 
 /**
  * From now on placement adds so many seconds for a byte that a rank holds, so that programs

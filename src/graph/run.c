@@ -66,12 +66,16 @@ static void tell_root(gy_program *program, int index)
 
 static void run_step(void *arg, gy_done *done)
 {
-    const gy_program_step *step = arg;
+    gy_program_step *step = arg;
     gy_program *program = step->program;
     gy_meter *meter = &program->session->meter;
+    const int64_t begun_ns = program->session->is_timed ? gy_now_ns(gy_env_real()) : 0;
     gy_meter_change(meter, 1);
     gy_status status = compute(step);
     gy_meter_change(meter, -1);
+    if (program->session->is_timed) {
+        step->ran_ns = gy_now_ns(gy_env_real()) - begun_ns;
+    }
     for (int32_t r = step->root; r >= 0 && status >= 0 && program->session->hook != NULL;
          r = program->next_root[r]) {
         tell_root(program, r);

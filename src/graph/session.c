@@ -187,6 +187,16 @@ static bool is_own(const gy_session *session, gy_status status)
             (status == GY_IO || status == GY_FORMAT || status == GY_STATE));
 }
 
+static bool is_imagined(const gy_mesh *mesh)
+{
+    bool is_grid = mesh->stages > 1;
+    GY_ASSERT(mesh->axes >= 1);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        is_grid = is_grid || mesh->sizes[axis] > 1;
+    }
+    return is_grid && mesh->whole == NULL;
+}
+
 /* One batch, whose first row is row `first` for random draws. The step stays. */
 static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
                            const gy_node *fetches, int fetch_count, gy_tensor **results)
@@ -199,6 +209,10 @@ static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
     if (feed_count < 0 || fetch_count < 0 || batch < 0) {
         return gy_fail(GY_ARG, "feeds %d, fetches %d, batch %lld: a count is negative",
                        feed_count, fetch_count, (long long)batch);
+    }
+    if (is_imagined(&session->mesh)) {
+        return gy_fail(GY_STATE, "a run on a mesh of ranks that do not exist: its steps are "
+                                 "simulated");
     }
     if ((size_t)fetch_count > GY_COUNT(few)) {
         values = gy_alloc("graph.fetches", (size_t)fetch_count * sizeof(*values));

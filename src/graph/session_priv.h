@@ -69,6 +69,7 @@ typedef struct gy_program_step {
     gy_collective *collective; /* NULL: a computation */
     int exchange;              /* its kind, of gy_meter_kind */
     gy_meter_span span;        /* of the collective */
+    int64_t ran_ns;            /* computing in the last run of a session that is timed */
     gy_var **reads, **mutates;
     size_t read_count, mutate_count;
     int priority; /* program order, but what a collective waits for goes first */
@@ -129,6 +130,7 @@ struct gy_session {
     gy_program **programs;
     size_t program_count, program_capacity;
     gy_memory_chunks chunks; /* what all programs write to in turn */
+    bool is_timed;           /* each step's time is taken */
     uint32_t skip; /* passes left out, for tests; GY_SKIP_SHARING: one buffer a value */
     gy_meter meter;
 };

@@ -135,6 +135,10 @@ static const struct {
      "! t $P --mesh pipe=2 --cut dense3.wait && grep -q 'dense3.weight' said && "
      "! t $P --mesh pipe=3 --cut dense3.weight && grep -q '2 stages, the mesh has 3' said && "
      "! t $P --cut dense3.weight && grep -q 'has no axis pipe' said"},
+    {"train", "simulate",
+     "t -d digits -b 64 --simulate gpus=4,near=10GB/s,flops=50G && [ ! -e out ] && "
+     "[ $(grep -c '^data=' said) -gt 4 ] && ! t -d digits --simulate gpu=4 && "
+     "grep -q 'no setting .gpu., the nearest is gpus' said"},
     {"train", "pin",
      "t $P --mesh data=1,model=2 --pin 'dense*.weight:model=S1' --explain && "
      "grep -q 'dense1.weight: f32.* R,S1 = parameter' said && "

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
+#include "cli/train/simulate.h"
 #include "cli/train/text.h"
 #include "cli/train/update.h"
 
@@ -26,7 +27,7 @@ static struct {
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *cut, *update, *key;
+    const char *cut, *update, *key, *simulate;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
@@ -129,6 +130,9 @@ static const gy_option options[] = {
      "of servers that run; default: the one that `gyre key` makes", PLACE(key), 0, 0, NULL},
     {&gy_option_plaintext, GY_OPTION_FLAG, "to servers at loopback addresses",
      PLACE(is_plaintext), 0, 0, NULL},
+    {&gy_option_simulate, GY_OPTION_TEXT,
+     "such as 'hosts=512,gpus=8,near=450GB/s,far=50GB/s,flops=400T'; trains nothing",
+     PLACE(simulate), 0, 0, NULL},
     {&gy_option_overlap, GY_OPTION_CHOICE, "default: on", PLACE(overlap), 0, 0, "on|off"},
     {&gy_option_explain, GY_OPTION_FLAG, "how one step is compiled and placed; then train",
      PLACE(explain), 0, 0, NULL},
@@ -247,29 +251,6 @@ static gy_status on_step(void *arg, const gy_progress *progress)
     return GY_OK;
 }
 
-/* Make the folder and its parents; false and a message when it cannot be written. */
-static bool make_folder(const train_job *job)
-{
-    char path[PATH_BYTES / 2];
-    snprintf(path, sizeof(path), "%s", job->folder);
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(path, 0777); /* only the result for the whole path matters */
-        *slash = '/';
-    }
-    struct stat about;
-    if ((mkdir(path, 0777) != 0 && errno != EEXIST) || stat(path, &about) != 0) {
-        gy_print_to(stderr, "gyre train: cannot make folder '%s': %s\n", path, strerror(errno));
-        return false;
-    }
-    if (!S_ISDIR(about.st_mode) || access(path, W_OK) != 0) {
-        gy_print_to(stderr, "gyre train: cannot write to '%s': %s\n", path,
-                    S_ISDIR(about.st_mode) ? strerror(errno) : "it is not a folder");
-        return false;
-    }
-    return true;
-}
-
 static gy_status open_language(train_job *job)
 {
     gy_corpus_options options_of_corpus = {.root = settings.data.items[0], .comm = job->comm};
@@ -311,6 +292,14 @@ static gy_status open_rows(train_job *job)
         fflush(stdout);
     }
     return GY_OK;
+}
+
+static gy_status open_data(train_job *job)
+{
+    return job->is_language ? open_language(job)
+           : job->is_text   ? gy_cli_text_open(job->name, &settings.text, settings.data.items,
+                                               job->is_first, &job->train, &job->test)
+                            : open_rows(job);
 }
 
 static gy_status make_model(train_job *job)
@@ -481,10 +470,7 @@ static gy_status do_job(train_job *job)
     if (!job->update.is_ps) {
         GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
     }
-    GY_TRY(job->is_language ? open_language(job)
-           : job->is_text   ? gy_cli_text_open(job->name, &settings.text, settings.data.items,
-                                               job->is_first, &job->train, &job->test)
-                            : open_rows(job));
+    GY_TRY(open_data(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
     chosen.on_step = on_step;
@@ -543,65 +529,6 @@ static int check_model(const char *name)
     return gy_cli_text_check(name, &settings.text);
 }
 
-/* A mesh says how many ranks there are, unless `gyre run` started them. */
-static int check_ranks(void)
-{
-    const char *running = getenv("GYRE_SIZE");
-    const long long launched = running != NULL ? strtoll(running, NULL, 10) : 0;
-    if (launched > 0 && settings.ranks > 0 && launched != settings.ranks) {
-        return gy_cli_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
-                                   "number of ranks of this launch",
-                                   settings.ranks, running);
-    }
-    if (settings.mesh == NULL) {
-        return GY_EXIT_OK;
-    }
-    int places = 0;
-    if (gy_mesh_places(settings.mesh, &places) < 0) {
-        return gy_cli_report_usage("gyre train: --mesh: %s", gy_error_text());
-    }
-    if (settings.ranks > 0 && settings.ranks != places) {
-        return gy_cli_report_usage("gyre train: --mesh: the product of '%s' is %d, but --ranks "
-                                   "is %lld",
-                                   settings.mesh, places, settings.ranks);
-    }
-    if (launched > 0 && launched != places) {
-        return gy_cli_report_usage("gyre train: --mesh: the product of '%s' is %d, but this "
-                                   "launch has %s ranks",
-                                   settings.mesh, places, running);
-    }
-    settings.ranks = places;
-    return GY_EXIT_OK;
-}
-
-static int check_pins(void)
-{
-    if (settings.cut != NULL && !gy_cli_mesh_has(settings.mesh, "pipe")) {
-        return gy_cli_report_usage("gyre train: --cut: the mesh '%s' has no axis pipe",
-                                   settings.mesh != NULL ? settings.mesh : "data");
-    }
-    for (int i = 0; settings.pins.items[i] != NULL; i++) {
-        const char *text = settings.pins.items[i];
-        if (!gy_cli_pin_read(text, &pins)) {
-            return gy_cli_report_usage("gyre train: --pin: '%s' is not valid: expected "
-                                       "NAME:AXIS=S0, S1, ... or NAME:AXIS=R",
-                                       text);
-        }
-        const char *axis = pins.list[pins.count - 1].axis;
-        if (gy_cli_options_choice("data|model|auto", axis) < 0) {
-            return gy_cli_report_usage("gyre train: --pin: '%s': no axis '%s': expected data, "
-                                       "model or auto",
-                                       text, axis);
-        }
-        if (!gy_cli_mesh_has(settings.mesh, axis)) {
-            return gy_cli_report_usage("gyre train: --pin: '%s': the mesh '%s' has no axis %s",
-                                       text, settings.mesh != NULL ? settings.mesh : "data",
-                                       axis);
-        }
-    }
-    return GY_EXIT_OK;
-}
-
 /* What ranks that exchange gradients with each other have, and workers do not. */
 static int check_update(gy_cli_update *update)
 {
@@ -642,8 +569,10 @@ static int check_settings(const char *name)
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
-    const int pinned = check_pins();
-    return pinned != GY_EXIT_OK ? pinned : check_ranks();
+    const int pinned = gy_cli_pins_check(&settings.pins, settings.mesh, settings.cut, &pins);
+    return pinned != GY_EXIT_OK || settings.simulate != NULL
+               ? pinned
+               : gy_cli_ranks_check(settings.mesh, &settings.ranks);
 }
 
 /* The servers of this training: those that it has started need no key. */
@@ -676,7 +605,7 @@ static int train_here(train_job *job, bool is_rank)
     }
     const int rank = gy_comm_rank(job->comm), ranks = gy_comm_size(job->comm);
     job->is_first = rank == 0;
-    if (is_rank && job->is_first && !make_folder(job)) {
+    if (is_rank && job->is_first && !gy_cli_make_folder("train", job->folder)) {
         return GY_EXIT_FAILURE;
     }
     if (job->update.is_ps) {
@@ -700,7 +629,7 @@ static int start(train_job *job)
 {
     const bool is_rank = getenv("GYRE_RANK") != NULL;
     gy_cli_servers servers = {.count = 0};
-    if (!is_rank && !make_folder(job)) {
+    if (!is_rank && !gy_cli_make_folder("train", job->folder)) {
         return GY_EXIT_FAILURE;
     }
     if (!is_rank && job->update.count > 0) {
@@ -716,6 +645,59 @@ static int start(train_job *job)
             : gy_cli_start_ranks("train", (int)settings.ranks);
     gy_cli_servers_end(&servers);
     return status;
+}
+
+static gy_status make_simulated(void *arg, gy_mesh *mesh, gy_model **model)
+{
+    train_job *job = arg;
+    job->mesh = mesh;
+    job->model = NULL;
+    const gy_status status = make_model(job);
+    *model = job->model;
+    job->model = NULL;
+    job->mesh = NULL;
+    return status;
+}
+
+/* A step of this training on ranks that need not exist. */
+static int simulate(train_job *job)
+{
+    gy_cli_step step = {.model = job->name, .mesh = settings.mesh, .arg = job};
+    const struct {
+        const char *name;
+        bool is_given;
+    } excluded[] = {{"ranks", settings.ranks > 0},
+                    {"checkpoints", settings.checkpoints != NULL},
+                    {"explain", settings.explain},
+                    {"update", settings.update != NULL}};
+    for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
+        if (excluded[i].is_given) {
+            return gy_cli_report_usage("gyre train: --%s and --simulate exclude each other",
+                                       excluded[i].name);
+        }
+    }
+    if (gy_virtual_cluster_parse(settings.simulate, &step.cluster) < 0) {
+        return gy_cli_report_usage("gyre train: --simulate: %s", gy_error_text());
+    }
+    if (step.cluster.memory_bytes == 0) {
+        step.cluster.memory_bytes = (uint64_t)settings.memory;
+    }
+    if (settings.workers == 0) { /* as many as a rank of such a host has here */
+        const long cores = sysconf(_SC_NPROCESSORS_ONLN) / step.cluster.ranks_per_host;
+        settings.workers = cores > 1 ? cores : 1;
+    }
+    gy_status status = open_data(job);
+    if (status >= 0) {
+        step.train = job->train;
+        step.options = train_options(job);
+        step.unit = job->is_text ? "characters" : "samples";
+        step.per_sample = job->is_text ? (double)job->train->input_sizes[0] : 1;
+        step.make = make_simulated;
+    }
+    const int ended =
+        status < 0 ? gy_cli_report_failure("train", status) : gy_cli_simulate_step(&step);
+    end_job(job, status);
+    return ended;
 }
 
 static int run(char **operands, int operand_count)
@@ -736,7 +718,7 @@ static int run(char **operands, int operand_count)
     if (size < 0 || (size_t)size >= room) {
         return gy_cli_report_usage("gyre train: --output: the path is too long");
     }
-    return start(&job);
+    return settings.simulate != NULL ? simulate(&job) : start(&job);
 }
 
 const gy_command gy_command_train = {

@@ -327,3 +327,64 @@ bool gy_cli_pin_read(const char *text, gy_cli_pins *pins)
     pins->count++;
     return true;
 }
+
+/* ---- ranks and pins ---- */
+
+/* A mesh says how many ranks there are, unless `gyre run` started them. */
+int gy_cli_ranks_check(const char *mesh, long long *ranks)
+{
+    const char *running = getenv("GYRE_SIZE");
+    const long long launched = running != NULL ? strtoll(running, NULL, 10) : 0;
+    if (launched > 0 && *ranks > 0 && launched != *ranks) {
+        return gy_cli_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
+                                   "number of ranks of this launch",
+                                   *ranks, running);
+    }
+    if (mesh == NULL) {
+        return GY_EXIT_OK;
+    }
+    int places = 0;
+    if (gy_mesh_places(mesh, &places) < 0) {
+        return gy_cli_report_usage("gyre train: --mesh: %s", gy_error_text());
+    }
+    if (*ranks > 0 && *ranks != places) {
+        return gy_cli_report_usage("gyre train: --mesh: the product of '%s' is %d, but --ranks "
+                                   "is %lld",
+                                   mesh, places, *ranks);
+    }
+    if (launched > 0 && launched != places) {
+        return gy_cli_report_usage("gyre train: --mesh: the product of '%s' is %d, but this "
+                                   "launch has %s ranks",
+                                   mesh, places, running);
+    }
+    *ranks = places;
+    return GY_EXIT_OK;
+}
+
+int gy_cli_pins_check(const gy_option_list *given, const char *mesh, const char *cut,
+                      gy_cli_pins *pins)
+{
+    if (cut != NULL && !gy_cli_mesh_has(mesh, "pipe")) {
+        return gy_cli_report_usage("gyre train: --cut: the mesh '%s' has no axis pipe",
+                                   mesh != NULL ? mesh : "data");
+    }
+    for (int i = 0; given->items[i] != NULL; i++) {
+        const char *text = given->items[i];
+        if (!gy_cli_pin_read(text, pins)) {
+            return gy_cli_report_usage("gyre train: --pin: '%s' is not valid: expected "
+                                       "NAME:AXIS=S0, S1, ... or NAME:AXIS=R",
+                                       text);
+        }
+        const char *axis = pins->list[pins->count - 1].axis;
+        if (gy_cli_options_choice("data|model|auto", axis) < 0) {
+            return gy_cli_report_usage("gyre train: --pin: '%s': no axis '%s': expected data, "
+                                       "model or auto",
+                                       text, axis);
+        }
+        if (!gy_cli_mesh_has(mesh, axis)) {
+            return gy_cli_report_usage("gyre train: --pin: '%s': the mesh '%s' has no axis %s",
+                                       text, mesh != NULL ? mesh : "data", axis);
+        }
+    }
+    return GY_EXIT_OK;
+}

@@ -42,6 +42,14 @@ bool gy_cli_pin_read(const char *text, gy_cli_pins *pins);
 /** Has the mesh of --mesh the axis? NULL: all ranks are along data. */
 bool gy_cli_mesh_has(const char *mesh, const char *axis);
 
+/** Read --pin, whose axes the mesh has; --cut needs its axis pipe. Reports what is wrong;
+ * returns the exit status. */
+int gy_cli_pins_check(const gy_option_list *given, const char *mesh, const char *cut,
+                      gy_cli_pins *pins);
+/** Whether --mesh, --ranks (0: not given; takes what the mesh says) and this launch agree.
+ * Reports what is wrong; returns the exit status. */
+int gy_cli_ranks_check(const char *mesh, long long *ranks);
+
 /** Whether so many workers can have it, here or as a rank of a launch. Reports what is wrong;
  * returns the exit status. */
 int gy_cli_update_check(const gy_cli_update *update, long long workers);

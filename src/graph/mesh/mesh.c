@@ -21,14 +21,14 @@ static const struct {
     {"pipe", GY_AXIS_PIPE},
 };
 
-static int size_max(gy_axis_kind kind)
+static int size_max(gy_axis_kind kind, int ranks_max)
 {
     GY_ASSERT(kind <= GY_AXIS_PIPE);
-    return kind == GY_AXIS_PIPE ? GY_STAGES_MAX : GY_RANKS_MAX;
+    return kind == GY_AXIS_PIPE ? GY_STAGES_MAX : ranks_max;
 }
 
 /* The next "name=size" of the text. */
-static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
+static gy_status parse_axis(const char *text, const char **at, int ranks_max, gy_mesh *mesh)
 {
     const size_t length = strcspn(*at, "=,");
     size_t which = 0;
@@ -50,9 +50,10 @@ static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
     char *end = NULL;
     long size = **at == '=' && isdigit((unsigned char)(*at)[1]) ? strtol(*at + 1, &end, 10) : 0;
     if (end == NULL || end == *at + 1 || (*end != ',' && *end != '\0') || size < 1 ||
-        size > size_max(kinds[which].kind)) {
+        size > size_max(kinds[which].kind, ranks_max)) {
         return gy_fail(GY_ARG, "mesh '%s': axis %s: expected %s=N with N from 1 to %d", text,
-                       kinds[which].name, kinds[which].name, size_max(kinds[which].kind));
+                       kinds[which].name, kinds[which].name,
+                       size_max(kinds[which].kind, ranks_max));
     }
     GY_ASSERT(mesh->axes < GY_MESH_MAX);
     mesh->kinds[mesh->axes] = kinds[which].kind;
@@ -64,7 +65,7 @@ static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
 }
 
 /* The axes of the text, and the product of their sizes. */
-static gy_status parse(const char *text, gy_mesh *mesh, int *places)
+static gy_status parse(const char *text, int ranks_max, gy_mesh *mesh, int *places)
 {
     GY_ASSERT(mesh->axes == 0);
     const char *at = text;
@@ -73,13 +74,13 @@ static gy_status parse(const char *text, gy_mesh *mesh, int *places)
         return gy_fail(GY_ARG, "the mesh has no axis: expected such as data=2,model=2");
     }
     while (*at != '\0') {
-        GY_TRY(parse_axis(text, &at, mesh));
+        GY_TRY(parse_axis(text, &at, ranks_max, mesh));
         product *= mesh->sizes[mesh->axes - 1];
-        if (product > GY_RANKS_MAX) {
-            return gy_fail(GY_ARG, "mesh '%s' is of more than %d ranks", text, GY_RANKS_MAX);
+        if (product > ranks_max) {
+            return gy_fail(GY_ARG, "mesh '%s' is of more than %d ranks", text, ranks_max);
         }
     }
-    GY_ASSERT(product >= 1 && product <= GY_RANKS_MAX);
+    GY_ASSERT(product >= 1 && product <= ranks_max);
     *places = (int)product;
     return GY_OK;
 }
@@ -89,16 +90,19 @@ gy_status gy_mesh_places(const char *axes, int *ranks)
     GY_ASSERT(axes != NULL);
     GY_ASSERT(ranks != NULL);
     gy_mesh parsed = {.axes = 0};
-    return parse(axes, &parsed, ranks);
+    return parse(axes, GY_RANKS_MAX, &parsed, ranks);
 }
 
 /* Row-major: the last axis changes fastest, so that it joins neighbouring ranks. */
 static void set_coordinates(gy_mesh *mesh, int rank)
 {
+    int apart = 1;
     GY_ASSERT(rank >= 0);
     for (int axis = mesh->axes - 1; axis >= 0; axis--) {
         mesh->coordinates[axis] = rank % mesh->sizes[axis];
+        mesh->apart[axis] = apart;
         rank /= mesh->sizes[axis];
+        apart *= mesh->sizes[axis];
     }
     GY_ASSERT(rank == 0);
 }
@@ -156,6 +160,7 @@ static void take_pipe_out(gy_mesh *mesh)
             GY_ASSERT(mesh->stages == 0);
             mesh->stages = mesh->sizes[axis];
             mesh->stage = mesh->coordinates[axis];
+            mesh->stage_apart = mesh->apart[axis];
             mesh->stage_links = mesh->links[axis];
             mesh->pipe = mesh->comms[axis];
             continue;
@@ -163,6 +168,7 @@ static void take_pipe_out(gy_mesh *mesh)
         mesh->kinds[axes] = mesh->kinds[axis];
         mesh->sizes[axes] = mesh->sizes[axis];
         mesh->coordinates[axes] = mesh->coordinates[axis];
+        mesh->apart[axes] = mesh->apart[axis];
         mesh->links[axes] = mesh->links[axis];
         mesh->comms[axes++] = mesh->comms[axis];
     }
@@ -198,7 +204,7 @@ gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
         const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
         int places = 0;
         made = (gy_mesh){.whole = comm};
-        GY_TRY(parse(axes, &made, &places));
+        GY_TRY(parse(axes, GY_RANKS_MAX, &made, &places));
         if (places != ranks) {
             return gy_fail(GY_ARG, "mesh '%s' is of %d ranks, and there are %d", axes, places,
                            ranks);
@@ -226,6 +232,22 @@ gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
     }
     GY_ASSERT(out->axes >= 1 && out->axes <= GY_MESH_MAX);
     *mesh = out;
+    return GY_OK;
+}
+
+gy_status gy_mesh_imagine(const char *axes, int ranks, gy_mesh *mesh)
+{
+    int places = 0;
+    GY_ASSERT(axes != NULL && ranks >= 1 && ranks <= GY_PLAN_RANKS);
+    *mesh = (gy_mesh){.axes = 0};
+    GY_TRY(parse(axes, GY_PLAN_RANKS, mesh, &places));
+    if (places != ranks) {
+        return gy_fail(GY_ARG, "mesh '%s' is of %d ranks, and there are %d", axes, places,
+                       ranks);
+    }
+    set_coordinates(mesh, ranks - 1);
+    take_pipe_out(mesh);
+    mesh->stage = 0;
     return GY_OK;
 }
 

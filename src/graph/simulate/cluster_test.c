@@ -1,0 +1,153 @@
+/* Goal: a description of a cluster means what it says or is refused by name; meshes that are
+ * proposed have all ranks and a row for each; ranks that do not exist run nothing. */
+#include "graph/simulate/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+GY_TEST(test_description)
+{
+    gy_virtual_cluster c;
+    assert_ok(gy_virtual_cluster_parse(
+        "hosts=512,gpus=8,near=450GB/s,far=400Gbit/s,near-latency=1us,far-latency=0.01ms,"
+        "flops=400T,bandwidth=3.35TB/s,memory=80GB,schedule=1f1b",
+        &c));
+    assert_int_equal(gy_virtual_cluster_ranks(&c), 4096);
+    assert_true(c.near_bytes_s == 450e9 && c.far_bytes_s == 50e9);
+    assert_true(fabs(c.near_latency_s - 1e-6) < 1e-18 && fabs(c.far_latency_s - 1e-5) < 1e-17);
+    assert_true(c.flops_s == 400e12 && c.memory_bytes_s == 3.35e12);
+    assert_true(c.memory_bytes == 80000000000 && strcmp(c.schedule, "1f1b") == 0);
+    assert_ok(gy_virtual_cluster_parse("gpus=2,near=1.5GiB/s", &c));
+    assert_true(c.hosts == 1 && c.ranks_per_host == 2 && c.near_bytes_s == 1.5 * 0x1p30);
+    assert_true(c.flops_s == 0 && c.memory_bytes == 0 && c.schedule[0] == '\0');
+}
+
+GY_TEST(test_refused)
+{
+    static const struct {
+        const char *text, *expected; /* in the message */
+    } bad[] = {
+        {"", "expected KEY=VALUE"},
+        {"hosts", "'hosts': expected KEY=VALUE"},
+        {"hosts=2,,gpus=2", "expected KEY=VALUE"},
+        {"gpus=8,", "expected KEY=VALUE"},
+        {"gpu=8", "no setting 'gpu', the nearest is gpus"},
+        {"host=8", "the nearest is hosts"},
+        {"flop=1T", "the nearest is flops"},
+        {"near-latenzy=1us", "the nearest is near-latency"},
+        {"gpus=8,gpus=8", "gpus is given twice"},
+        {"hosts=0", "hosts is '0': expected 1 to 65536"},
+        {"hosts=1.5", "hosts is '1.5'"},
+        {"hosts=-1", "hosts is '-1'"},
+        {"hosts= 2", "hosts is ' 2'"},
+        {"hosts=0x10", "hosts is '0x10'"},
+        {"hosts=65537", "hosts is '65537'"},
+        {"hosts=1e99", "hosts is '1e99'"},
+        {"hosts=", "hosts is ''"},
+        {"gpus=2k", "gpus is '2k'"},
+        {"gpus=1025", "1 to 1024"},
+        {"hosts=65536,gpus=2,near=1GB/s,far=1GB/s", "are 131072: expected up to 65536"},
+        {"near=450", "near is '450': expected a speed"},
+        {"near=450GB", "near is '450GB'"},
+        {"near=0GB/s", "near is '0GB/s'"},
+        {"near=infGB/s", "near is 'infGB/s'"},
+        {"near=1e9TB/s", "near is '1e9TB/s'"},
+        {"near=450XB/s", "near is '450XB/s'"},
+        {"near-latency=5", "expected a time"},
+        {"near-latency=2h", "expected a time"},
+        {"flops=400TB", "flops is '400TB': expected operations a second"},
+        {"flops=0", "flops is '0'"},
+        {"flops=nan", "flops is 'nan'"},
+        {"memory=80Gbit", "memory is '80Gbit'"},
+        {"memory=0", "memory is '0'"},
+        {"schedule=2f2b", "schedule is '2f2b': expected gpipe, 1f1b or zb-h1"},
+        {"schedule=averyveryverylongschedule", "expected gpipe"},
+        {"hosts=2", "no speed between them: expected such as far="},
+        {"hosts=2,gpus=2,far=1GB/s", "expected such as near="},
+    };
+    for (size_t i = 0; i < GY_COUNT(bad); i++) {
+        gy_virtual_cluster c = {.hosts = 77};
+        const gy_status status = gy_virtual_cluster_parse(bad[i].text, &c);
+        if (status != GY_ARG || strstr(gy_error_text(), bad[i].expected) == NULL) {
+            fail_msg("'%s': %d, %s", bad[i].text, (int)status, gy_error_text());
+        }
+        assert_int_equal(c.hosts, 77); /* untouched */
+    }
+}
+
+GY_TEST(test_meshes)
+{
+    static const int hosts[] = {1, 2, 3, 8, 512}, gpus[] = {1, 2, 6, 8};
+    for (size_t i = 0; i < GY_COUNT(hosts) * GY_COUNT(gpus); i++) {
+        const gy_virtual_cluster c = {.hosts = hosts[i / GY_COUNT(gpus)],
+                                      .ranks_per_host = gpus[i % GY_COUNT(gpus)],
+                                      .near_bytes_s = 1e9,
+                                      .far_bytes_s = 1e9};
+        const int ranks = gy_virtual_cluster_ranks(&c);
+        for (int64_t batch = 1; batch <= 8192; batch *= 8) {
+            gy_virtual_mesh meshes[GY_VIRTUAL_MESHES_MAX];
+            const int count = gy_virtual_meshes(&c, batch, meshes);
+            assert_true(count <= GY_VIRTUAL_MESHES_MAX && (count > 0 || batch < ranks));
+            for (int k = 0; k < count; k++) {
+                gy_mesh *mesh = NULL;
+                assert_ok(gy_mesh_virtual(&c, meshes[k].axes, &mesh));
+                assert_true(gy_mesh_row_ranks(mesh) <= batch);
+                gy_mesh_free(mesh);
+                for (int other = 0; other < k; other++) {
+                    assert_true(meshes[other].zero != meshes[k].zero ||
+                                strcmp(meshes[other].axes, meshes[k].axes) != 0);
+                }
+            }
+            if (batch >= ranks && ranks >= 16 && gpus[i % GY_COUNT(gpus)] == 8) {
+                assert_int_equal(count, GY_VIRTUAL_MESHES_MAX);
+            }
+        }
+    }
+}
+
+/* The last rank of all, in stage 0; who is where follows from the order of the axes. */
+GY_TEST(test_mesh)
+{
+    const gy_virtual_cluster c = {
+        .hosts = 512, .ranks_per_host = 8, .near_bytes_s = 4e11, .far_bytes_s = 5e10};
+    gy_mesh *mesh = NULL;
+    assert_ok(gy_mesh_virtual(&c, "data=128,pipe=8,model=4", &mesh));
+    assert_int_equal(mesh->axes, 2);
+    assert_int_equal(mesh->stages, 8);
+    assert_int_equal(mesh->stage, 0);
+    assert_int_equal(mesh->coordinates[0], 127);
+    assert_int_equal(mesh->coordinates[1], 3);
+    assert_int_equal(mesh->apart[0], 32);
+    assert_int_equal(mesh->stage_apart, 4);
+    assert_int_equal(mesh->apart[1], 1);
+    gy_mesh_free(mesh);
+    assert_status(gy_mesh_virtual(&c, "data=128", &mesh), GY_ARG);
+    assert_status(gy_mesh_virtual(&c, "rows=4096", &mesh), GY_ARG);
+}
+
+GY_TEST(test_nothing_runs)
+{
+    const gy_virtual_cluster c = {.hosts = 1, .ranks_per_host = 2, .near_bytes_s = 1e9};
+    gy_mesh *mesh = NULL;
+    gy_graph *graph = NULL;
+    gy_session *session = NULL;
+    gy_tensor *x = NULL, *result = NULL;
+    assert_ok(gy_mesh_virtual(&c, "data=2", &mesh));
+    assert_ok(gy_graph_new(&graph));
+    const gy_node in = gy_graph_input(graph, "x", GY_F32, (int64_t[]){GY_BATCH, 2}, 2);
+    const gy_node sum = gy_op_sum(in, 0, false);
+    assert_ok(gy_session_new(graph, &GY_OPTIONS(gy_session_options, .mesh = mesh, .workers = 1),
+                             &session));
+    assert_ok(gy_tensor_zeros(NULL, GY_F32, (int64_t[]){1, 2}, 2, &x));
+    const gy_feed feed = {in, x};
+    assert_int_equal(gy_session_run(session, &feed, 1, 2, &sum, 1, &result), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "ranks that do not exist"));
+    gy_tensor_drop(x);
+    gy_session_free(session);
+    gy_graph_free(graph);
+    gy_mesh_free(mesh);
+}
+
+GY_TEST_MAIN(NULL, NULL)
