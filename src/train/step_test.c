@@ -7,11 +7,12 @@
 #include <gyre/gpt.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gy_test.h"
 
-enum { LENGTH = 32, LETTERS = 17, SIDE = 8 };
+enum { LENGTH = 32, LETTERS = 17, SIDE = 8, ATTEMPTS = 5 };
 
 static gy_status fill_letters(gy_dataset *dataset, const int64_t *indices, int64_t count,
                               gy_view *x, gy_view *labels)
@@ -235,29 +236,48 @@ GY_TEST(test_refused)
     gy_mesh_free(mesh);
 }
 
-/* Seconds of a real update: the median of some. */
+enum { STEPS = 24 };
+typedef struct stamps {
+    int64_t at_ns[STEPS];
+    int count;
+} stamps;
+
+static gy_status on_step(void *arg, const gy_progress *progress)
+{
+    stamps *s = arg;
+    (void)progress;
+    s->at_ns[s->count++] = gy_now_ns(gy_env_real());
+    return GY_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/* Seconds of a real update: the lower quartile, as of kernels. */
 static double real_step(maker make, gy_dataset *set, const gy_train_options *o)
 {
-    enum { TIMES = 5 };
-    double times[TIMES];
-    for (int i = 0; i < TIMES; i++) {
-        gy_model *model = NULL;
-        gy_train_result result = {.steps = 0};
-        gy_train_options some = *o;
-        some.step_limit = 6;
-        some.epochs = 100;
-        assert_ok(make(NULL, &model));
-        assert_ok(gy_train(model, set, NULL, &some, &result));
-        double time_s = result.update_s / (double)result.steps;
-        int at = i;
-        for (; at > 0 && times[at - 1] > time_s; at--) {
-            times[at] = times[at - 1];
-        }
-        times[at] = time_s;
-        gy_train_result_free(&result);
-        gy_model_free(model);
+    stamps s = {.count = 0};
+    gy_model *model = NULL;
+    gy_train_result result = {.steps = 0};
+    gy_train_options some = *o;
+    int64_t steps_ns[STEPS];
+    some.step_limit = STEPS;
+    some.epochs = 100;
+    some.on_step = on_step;
+    some.arg = &s;
+    assert_ok(make(NULL, &model));
+    assert_ok(gy_train(model, set, NULL, &some, &result));
+    assert_int_equal(s.count, STEPS);
+    for (int i = 1; i < STEPS; i++) {
+        steps_ns[i - 1] = s.at_ns[i] - s.at_ns[i - 1];
     }
-    return times[TIMES / 2];
+    qsort(steps_ns, STEPS - 1, sizeof(*steps_ns), by_size);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    return 1e-9 * (double)steps_ns[STEPS / 4];
 }
 
 static double measured_step(maker make, gy_dataset *set, const gy_train_options *o)
@@ -281,7 +301,8 @@ static double measured_step(maker make, gy_dataset *set, const gy_train_options 
     return step.time_s;
 }
 
-/* Kernels measured here: what other work the machine has may come between, so a factor of 4. */
+/* Kernels measured here: what other work the machine has may come between, so a factor of 4,
+ * and a case is tried again. */
 GY_TEST(test_beside_a_real_step)
 {
     static const struct {
@@ -297,9 +318,13 @@ GY_TEST(test_beside_a_real_step)
         gy_dataset set =
             cases[i].is_text ? letters(cases[i].batch) : kit_digits(cases[i].batch, SIDE);
         const gy_train_options o = options(cases[i].batch);
-        simulated[i] = measured_step(cases[i].make, &set, &o);
-        real[i] = real_step(cases[i].make, &set, &o);
-        if (!(simulated[i] < 4 * real[i] && real[i] < 4 * simulated[i])) {
+        bool is_near = false;
+        for (int attempt = 0; attempt < ATTEMPTS && !is_near; attempt++) {
+            simulated[i] = measured_step(cases[i].make, &set, &o);
+            real[i] = real_step(cases[i].make, &set, &o);
+            is_near = simulated[i] < 4 * real[i] && real[i] < 4 * simulated[i];
+        }
+        if (!is_near) {
             fail_msg("case %zu: %g s simulated, %g s real", i, simulated[i], real[i]);
         }
     }
