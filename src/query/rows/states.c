@@ -278,13 +278,13 @@ static gy_status add_values(const gy_rows_state *state, const gy_rows_batch *bat
 
 /* ---- functions of the program ---- */
 
-static gy_function_value own_value(const gy_column *column, int64_t row)
+static gy_function_value own_value(gy_field_kind kind, const gy_column *column, int64_t row)
 {
     gy_function_value value = {.is_null = gy_column_is_null(column, row), .decimal = 0};
     if (value.is_null) {
         return value;
     }
-    switch (column->field->kind) {
+    switch (kind) {
     case GY_FIELD_BOOL:
         value.truth = gy_column_bool(column, row);
         break;
@@ -325,10 +325,12 @@ static void *own_state(const gy_rows_state *state, gy_function_call *call, uint6
 static gy_status add_own(const gy_rows_state *state, const gy_rows_batch *batch)
 {
     const gy_query_function *own = state->of.own;
+    const int count = own->parameter_count;
     gy_function_call call = {.function = own};
     gy_column columns[GY_FUNCTION_PARAMETERS_MAX] = {{.valid = NULL}}, filter = {.valid = NULL};
     gy_function_value values[GY_FUNCTION_PARAMETERS_MAX];
-    for (int k = 0; k < own->parameter_count; k++) {
+    GY_ASSERT(count > 0 && count <= GY_FUNCTION_PARAMETERS_MAX);
+    for (int k = 0; k < count; k++) {
         columns[k] =
             gy_frame_column(batch->frame, k == 0 ? state->of.column : state->of.more[k - 1]);
     }
@@ -339,8 +341,8 @@ static gy_status add_own(const gy_rows_state *state, const gy_rows_batch *batch)
         const int64_t row = batch->begin + i;
         bool is_used = !state->of.has_filter ||
                        (!gy_column_is_null(&filter, row) && gy_column_bool(&filter, row));
-        for (int k = 0; k < own->parameter_count && is_used; k++) {
-            values[k] = own_value(&columns[k], row);
+        for (int k = 0; k < count && is_used; k++) {
+            values[k] = own_value(own->parameters[k].kind, &columns[k], row);
             is_used = own->takes_nulls || !values[k].is_null;
         }
         if (is_used) {
