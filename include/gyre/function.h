@@ -104,8 +104,25 @@ typedef gy_status (*gy_function_merge)(gy_function_call *call, void *state, cons
 typedef gy_status (*gy_function_finish)(gy_function_call *call, const void *state,
                                         gy_function_value *result);
 
-/** A function that statements may name: of a row, or an aggregate. Pointers are borrowed as
- * long as queries use them. */
+/** Names and types of the columns that a function of rows gives; borrowed for the call. */
+GY_API gy_schema *gy_function_columns(const gy_function_call *call);
+/** Give rows: a frame whose columns have the types of gy_function_columns, whatever their
+ * names; it is held as long as it is needed. GY_ARG other columns; GY_IO; GY_NOMEM */
+GY_API GY_MUST_CHECK gy_status gy_function_emit(gy_function_call *call, gy_frame *frame);
+
+/**
+ * A function of rows: called once for each partition, all rows with equal keys; without keys
+ * once for all rows, also where there are none. It may emit any number of rows, at any time.
+ *
+ * @param rows  the partition, in the order that the call of SQL asks for, else in that of its
+ *     input: frames of the parameters, in order. It may be left before its end. A failure of
+ *     `next` is to be returned; `close` is NULL
+ * @return GY_OK; any failure: the query fails with the text of gy_function_fail
+ */
+typedef gy_status (*gy_function_apply)(gy_function_call *call, const gy_frame_source *rows);
+
+/** A function that statements may name: of a value, an aggregate, or of rows. Pointers are
+ * borrowed as long as queries use them. */
 typedef struct gy_query_function {
     const char *name; /* letters a to z, digits and _, not a digit first, at most 62; not
                          that of a builtin function */
@@ -124,6 +141,10 @@ typedef struct gy_query_function {
     gy_function_accumulate accumulate;
     gy_function_merge merge;
     gy_function_finish finish;
+    /* Or, of rows, with one parameter at least, whose names the frames have: */
+    gy_function_apply apply;
+    const gy_field *columns; /* (column_count) that it gives; `result` does not matter */
+    int column_count;
 } gy_query_function;
 
 /** A program's functions, each name once. */

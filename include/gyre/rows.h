@@ -121,6 +121,17 @@ GY_API gy_rows *gy_rows_take(gy_rows *rows, int64_t limit);
 GY_API gy_rows *gy_rows_skip(gy_rows *rows, int64_t offset);
 /** The first `limit` rows by keys: order_by and take. */
 GY_API gy_rows *gy_rows_top(gy_rows *rows, const char *keys, int64_t limit);
+/**
+ * What a function of rows (`apply` of gy_query_function) of the session makes of partitions:
+ * the columns of `rows` are its parameters, in order.
+ *
+ * @param partition_by  names of columns: rows where they are equal are a partition. NULL: all
+ *     rows are one
+ * @param order_by      names of columns that order the rows of a partition: "at desc". NULL:
+ *     they come as in `rows`
+ */
+GY_API gy_rows *gy_rows_apply(gy_rows *rows, const char *function, const char *partition_by,
+                              const char *order_by);
 /** Each distinct row once; nulls are equal. */
 GY_API gy_rows *gy_rows_distinct(gy_rows *rows);
 

@@ -106,6 +106,65 @@ gy_rows *gy_rows_distinct(gy_rows *rows)
     return gy_rows_end(&call, status, select, rows, NULL);
 }
 
+/* ---- Functions of rows ---- */
+
+/* An argument of the call: a text, as `name`; NULL is none. */
+static gy_status add_text(gy_rows_call *call, gy_sql_from *from, const char *name,
+                          const char *text)
+{
+    if (text == NULL) {
+        return GY_OK;
+    }
+    gy_sql_node *made = gy_rows_alloc(call->session, 1, sizeof(*made));
+    const char *copy = gy_rows_copy(call->session, text);
+    GY_TRY(gy_rows_text(call, text));
+    if (made == NULL || copy == NULL) {
+        return GY_NOMEM;
+    }
+    *made = (gy_sql_node){.kind = GY_SQL_TEXT, .place = call->source.base, .text = copy};
+    from->names[from->call->count] = name;
+    from->call->items[from->call->count++] = made;
+    return GY_OK;
+}
+
+/* function((rows), …) in place of the rows. */
+static gy_status call_function(gy_rows_call *call, const gy_rows *rows, const char *function,
+                               gy_sql_from *from)
+{
+    enum { ARGUMENTS = 3 };
+    gy_sql_node *made = gy_rows_alloc(call->session, 2, sizeof(*made));
+    gy_sql_node **items = gy_rows_alloc(call->session, ARGUMENTS, sizeof(gy_sql_node *));
+    const char **names = gy_rows_alloc(call->session, ARGUMENTS, sizeof(*names));
+    const char *copy = gy_rows_copy(call->session, function != NULL ? function : "");
+    if (made == NULL || items == NULL || names == NULL || copy == NULL) {
+        return GY_NOMEM;
+    }
+    made[0] = (gy_sql_node){
+        .kind = GY_SQL_CALL, .place = call->place, .text = copy, .items = items, .count = 1};
+    made[1] = (gy_sql_node){
+        .kind = GY_SQL_SCALAR, .place = call->place, .text = "", .select = rows->select};
+    items[0] = &made[1];
+    *from = (gy_sql_from){
+        .kind = GY_SQL_FUNCTION, .place = call->place, .call = made, .names = names};
+    return GY_OK;
+}
+
+gy_rows *gy_rows_apply(gy_rows *rows, const char *function, const char *partition_by,
+                       const char *order_by)
+{
+    gy_rows_call call;
+    gy_sql_select *select = NULL;
+    if (rows->failure != NULL) {
+        return gy_rows_fail(rows);
+    }
+    gy_status status = begin(rows, "gy_rows_apply", function, &call, &select);
+    status = status == GY_OK ? call_function(&call, rows, function, select->from) : status;
+    status =
+        status == GY_OK ? add_text(&call, select->from, "partition_by", partition_by) : status;
+    status = status == GY_OK ? add_text(&call, select->from, "order_by", order_by) : status;
+    return gy_rows_end(&call, status, select, rows, NULL);
+}
+
 /* ---- Order and limits ---- */
 
 static gy_rows *order_by(gy_rows *rows, const char *name, const char *keys)

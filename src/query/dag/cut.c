@@ -450,6 +450,38 @@ static gy_status cut_aggregate(cutter *c, const gy_query_node *node, rows *out)
     return leaf_of(c, input, node->columns, node->count, node->rows, &stage->root);
 }
 
+/* ---- Functions of rows ---- */
+
+/* Partitions come to parts by the hash of their keys, each with its rows in their order. */
+static gy_status cut_apply(cutter *c, const gy_query_node *node, rows *out)
+{
+    rows below;
+    gy_query_node *leaf = NULL;
+    gy_query_input *input = NULL;
+    GY_TRY(cut(c, node->left, true, &below));
+    if (is_single(&below) || node->group_count == 0) {
+        return at_one(c, node, &below, NULL, out);
+    }
+    uint32_t *keys = take(c, node->group_count, sizeof(*keys));
+    if (keys == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < node->group_count; i++) {
+        keys[i] = node->keys[i].column;
+    }
+    GY_TRY(add_stage(c, NULL, c->options->parts, out));
+    gy_query_stage *stage = out->stages[0];
+    GY_TRY(end_stages(c, &below,
+                      &(gy_query_sink){.parts = stage->vertices,
+                                       .keys = keys,
+                                       .key_count = node->group_count,
+                                       .ordinal = GY_QUERY_NONE},
+                      node->left->rows, &input));
+    GY_TRY(add_input(c, stage, input));
+    GY_TRY(leaf_of(c, input, node->left->columns, node->left->count, node->left->rows, &leaf));
+    return copy_node(c, node, out, leaf, &stage->root);
+}
+
 /* ---- Order ---- */
 
 /* A side's columns under the names of the operator's. */
@@ -669,6 +701,8 @@ static gy_status cut(cutter *c, const gy_query_node *node, bool is_ordered, rows
         return cut_sort(c, node, out);
     case GY_QUERY_SET:
         return cut_set(c, node, is_ordered, out);
+    case GY_QUERY_APPLY:
+        return cut_apply(c, node, out);
     case GY_QUERY_SINGLE:
     case GY_QUERY_KINDS:
     default:

@@ -150,6 +150,15 @@ static void put_join(writer *to, const gy_query_node *node)
     put_values(to, node->conditions, node->condition_count);
 }
 
+static void put_apply(writer *to, const gy_query_node *node)
+{
+    see_function(to, node->function);
+    put_text(to, node->function);
+    put_columns(to, node->arguments, node->argument_count);
+    put(to, node->group_count);
+    put_keys(to, node->keys, node->key_count);
+}
+
 static void put_own(writer *to, const gy_query_node *node)
 {
     switch (node->kind) {
@@ -184,6 +193,9 @@ static void put_own(writer *to, const gy_query_node *node)
         break;
     case GY_QUERY_CHECK:
         put_column(to, node->checked);
+        break;
+    case GY_QUERY_APPLY:
+        put_apply(to, node);
         break;
     case GY_QUERY_SINGLE:
     case GY_QUERY_KINDS:

@@ -212,6 +212,17 @@ static void get_join(reader *from, gy_query_node *node, bool *builds_left)
     }
 }
 
+static void get_apply(reader *from, gy_query_node *node)
+{
+    node->function = get_text(from);
+    node->arguments = get_columns(from, &node->argument_count);
+    node->group_count = get_count(from);
+    node->keys = get_keys(from, &node->key_count);
+    if (node->function == NULL || node->group_count > node->key_count) {
+        fail(from);
+    }
+}
+
 static void get_own(reader *from, gy_query_node *node, bool *builds_left)
 {
     uint32_t count = 0;
@@ -247,6 +258,9 @@ static void get_own(reader *from, gy_query_node *node, bool *builds_left)
         break;
     case GY_QUERY_CHECK:
         node->checked = get_column(from, false);
+        break;
+    case GY_QUERY_APPLY:
+        get_apply(from, node);
         break;
     case GY_QUERY_SINGLE:
     case GY_QUERY_KINDS:

@@ -118,6 +118,10 @@ gy_status gy_expr_bind_own(gy_expr_binder *in, const gy_sql_node *node,
                              "the aggregate %s stands where a value of one row is expected",
                              function->name);
     }
+    if (function->apply != NULL) {
+        return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
+                             "function %s gives rows: it stands in FROM", function->name);
+    }
     GY_TRY(gy_expr_check_call(in->scope->source, node, function, types));
     for (int i = 0; i < count; i++) {
         const gy_expr_type type = gy_expr_type_of_field(&function->parameters[i]);

@@ -29,6 +29,25 @@ gy_status gy_function_fail(gy_function_call *call, const char *format, ...)
     return GY_ARG;
 }
 
+gy_schema *gy_function_columns(const gy_function_call *call)
+{
+    return call->columns;
+}
+
+gy_status gy_function_emit(gy_function_call *call, gy_frame *frame)
+{
+    const gy_schema *given = gy_frame_schema(frame);
+    const int count = call->columns != NULL ? gy_schema_count(call->columns) : -1;
+    bool is_same = gy_schema_count(given) == count;
+    for (int i = 0; i < count && is_same; i++) {
+        const gy_field *a = gy_schema_field(given, i), *b = gy_schema_field(call->columns, i);
+        is_same = a->kind == b->kind && a->precision == b->precision && a->scale == b->scale;
+    }
+    return is_same
+               ? call->emit(call->emit_arg, frame)
+               : gy_function_fail(call, "it gives a frame of other columns than it declares");
+}
+
 /* ---- Lists ---- */
 
 static bool is_name(const char *name)
@@ -42,6 +61,7 @@ static bool is_name(const char *name)
 /* A schema says what is wrong with a type. */
 static gy_status check_types(const gy_query_function *of)
 {
+    const bool has_result = of->apply == NULL;
     gy_schema *schema = NULL;
     gy_field fields[GY_FUNCTION_PARAMETERS_MAX + 1];
     const int count = of->parameter_count;
@@ -50,36 +70,62 @@ static gy_status check_types(const gy_query_function *of)
         return gy_fail(GY_ARG, "function %s has %d parameters: expected 0 to %d", of->name,
                        count, GY_FUNCTION_PARAMETERS_MAX);
     }
-    for (int i = 0; i <= count; i++) {
+    for (int i = 0; i < count + (has_result ? 1 : 0); i++) {
         fields[i] = i < count ? of->parameters[i] : of->result;
         fields[i].name = i < count ? "a parameter" : "the result";
     }
-    const gy_status status = gy_schema_new(fields, count + 1, &schema);
+    const gy_status status = gy_schema_new(fields, count + (has_result ? 1 : 0), &schema);
     gy_schema_drop(schema);
     return status == GY_OK ? GY_OK : gy_fail_within(status, "function %s", of->name);
 }
 
+static gy_status check_columns(const gy_query_function *of)
+{
+    gy_schema *schema = NULL;
+    if (of->column_count < 1 || of->columns == NULL) {
+        return gy_fail(GY_ARG, "function %s gives no columns: expected 1 at least", of->name);
+    }
+    for (int i = 0; i < of->column_count; i++) {
+        if (of->columns[i].name == NULL || of->columns[i].name[0] == '\0') {
+            return gy_fail(GY_ARG, "function %s gives a column without a name", of->name);
+        }
+    }
+    const gy_status status = gy_schema_new(of->columns, of->column_count, &schema);
+    gy_schema_drop(schema);
+    return status == GY_OK ? GY_OK : gy_fail_within(status, "function %s", of->name);
+}
+
+/* Whether it is of one kind. */
+static bool has_work(const gy_query_function *of)
+{
+    const bool is_any = of->accumulate != NULL || of->merge != NULL || of->finish != NULL;
+    const bool is_all = of->accumulate != NULL && of->merge != NULL && of->finish != NULL;
+    return (of->scalar != NULL) + (of->apply != NULL) + is_any == 1 && is_any == is_all;
+}
+
 static gy_status check_work(const gy_query_function *of)
 {
-    if (of->scalar != NULL && of->accumulate == NULL && of->merge == NULL &&
-        of->finish == NULL) {
-        return GY_OK;
-    }
-    if (of->scalar != NULL || of->accumulate == NULL || of->merge == NULL ||
-        of->finish == NULL) {
+    if (!has_work(of)) {
         return gy_fail(GY_ARG,
                        "function %s has nothing to run: expected scalar, or accumulate, merge "
-                       "and finish",
+                       "and finish, or apply",
                        of->name);
+    }
+    if (of->scalar == NULL && of->parameter_count <= 0) {
+        return gy_fail(GY_ARG, "%s %s has no parameter: expected 1 at least",
+                       of->apply != NULL ? "function" : "aggregate", of->name);
+    }
+    if (of->apply != NULL) {
+        return check_columns(of);
+    }
+    if (of->scalar != NULL) {
+        return GY_OK;
     }
     if (of->state_bytes < 1 || of->state_bytes > GY_FUNCTION_STATE_BYTES_MAX) {
         return gy_fail(GY_ARG, "aggregate %s has a state of %zu bytes: expected 1 to %d",
                        of->name, of->state_bytes, GY_FUNCTION_STATE_BYTES_MAX);
     }
-    return of->parameter_count > 0
-               ? GY_OK
-               : gy_fail(GY_ARG, "aggregate %s has no parameter: expected 1 at least",
-                         of->name);
+    return GY_OK;
 }
 
 static gy_status check_one(const gy_query_functions *functions, int at,

@@ -13,6 +13,10 @@ struct gy_function_call {
     /* Memory for a result's text. NULL: out of memory */
     char *(*text)(void *arg, size_t size_bytes);
     void *text_arg;
+    /* Of a function of rows: takes a frame of `columns`; it is held by who keeps it. */
+    gy_status (*emit)(void *arg, gy_frame *frame);
+    void *emit_arg;
+    gy_schema *columns;
     char reason[512]; /* of the failure; "": none was given */
 };
 

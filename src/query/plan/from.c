@@ -90,12 +90,194 @@ static gy_status view(const gy_query_resolver *in, const gy_sql_from *from,
                           found->view->place, answer);
 }
 
+/* ---- Functions of rows ---- */
+
+/* Columns of an order, by the names of the rows: keys behind the node's. */
+static gy_status keys_of(const gy_query_planner *planner, const gy_sql_from *from,
+                         const char *what, const gy_sql_select *read,
+                         const gy_query_scope *names, gy_query_node *node)
+{
+    for (uint32_t i = 0; i < read->order_count; i++) {
+        const gy_sql_order *one = &read->order[i];
+        if (one->value->kind != GY_SQL_COLUMN || one->value->table != NULL) {
+            return gy_sql_refuse(planner->source, from->place, GY_FORMAT,
+                                 "%s: %s takes names of columns", from->call->text, what);
+        }
+        gy_sql_node name = *one->value;
+        name.place = from->place;
+        gy_query_key *key = &node->keys[node->key_count++];
+        key->is_descending = one->is_descending;
+        key->has_nulls_first = one->nulls == GY_SQL_NULLS_USUAL
+                                   ? one->is_descending
+                                   : one->nulls == GY_SQL_NULLS_FIRST;
+        GY_TRY(gy_query_find(planner, names, &name, &key->column));
+    }
+    return GY_OK;
+}
+
+enum { KEYS_MAX = 1000 };
+
+/* The argument "user, at desc". */
+static gy_status read_keys(const gy_query_planner *planner, const gy_sql_from *from,
+                           uint32_t argument, const gy_query_scope *names, gy_query_node *node)
+{
+    const gy_sql_node *text = from->call->items[argument];
+    const char *what = from->names[argument];
+    gy_sql_script script = {.count = 0};
+    gy_sql_report report = {.status = GY_OK};
+    const gy_sql_source source = {
+        .path = what, .text = text->text, .size = strlen(text->text), .report = &report};
+    gy_status status = gy_sql_read_behind(&source, "select 1 order by ", &script);
+    const gy_sql_select *read =
+        status == GY_OK && script.count == 1 ? script.statements[0].select : NULL;
+    if (status == GY_NOMEM || status == GY_UNSUPPORTED) {
+        gy_sql_script_fini(&script);
+        return status;
+    }
+    if (read == NULL || read->order_count == 0 || read->order_count > KEYS_MAX ||
+        read->limit != NULL || read->offset != NULL || read->set != GY_SQL_NO_SET) {
+        gy_sql_script_fini(&script);
+        return gy_sql_refuse(planner->source, text->place, GY_FORMAT,
+                             "%s: %s takes names of columns", from->call->text, what);
+    }
+    gy_query_key *keys =
+        gy_query_alloc(planner, node->key_count + read->order_count, sizeof(*keys));
+    status = keys != NULL ? GY_OK : GY_NOMEM;
+    if (keys != NULL) {
+        if (node->key_count > 0) {
+            memcpy(keys, node->keys, node->key_count * sizeof(*keys));
+        }
+        node->keys = keys;
+        status = keys_of(planner, from, what, read, names, node);
+    }
+    gy_sql_script_fini(&script);
+    return status;
+}
+
+/* Which argument has that name; GY_QUERY_NONE: none has. */
+static uint32_t argument_of(const gy_sql_from *from, const char *name)
+{
+    for (uint32_t i = 0; i < from->call->count; i++) {
+        if (from->names[i] != NULL && strcmp(from->names[i], name) == 0) {
+            return i;
+        }
+    }
+    return GY_QUERY_NONE;
+}
+
+static gy_status check_arguments(const gy_query_planner *planner, const gy_sql_from *from)
+{
+    const gy_sql_node *call = from->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        const char *name = from->names[i];
+        const bool is_known = name != NULL && (strcmp(name, "partition_by") == 0 ||
+                                               strcmp(name, "order_by") == 0);
+        if (i == 0 ? name != NULL || call->items[i]->kind != GY_SQL_SCALAR
+                   : !is_known || call->items[i]->kind != GY_SQL_TEXT ||
+                         argument_of(from, name) != i) {
+            return gy_sql_refuse(
+                planner->source, call->items[i]->place, GY_FORMAT,
+                "%s takes a sub-query in parentheses, partition_by => 'columns' "
+                "and order_by => 'columns'",
+                call->text);
+        }
+    }
+    return call->count > 0 ? GY_OK
+                           : gy_sql_refuse(planner->source, from->place, GY_FORMAT,
+                                           "%s takes a sub-query in parentheses", call->text);
+}
+
+/* The rows' columns as the function's parameters. */
+static gy_status take_arguments(const gy_query_planner *planner, const gy_sql_from *from,
+                                const gy_query_function *own, gy_query_node **input,
+                                gy_query_node *node)
+{
+    const uint32_t count = (*input)->count;
+    const gy_sql_node call = {.text = own->name, .place = from->place, .count = count};
+    gy_expr_type *types = gy_query_alloc(planner, count, sizeof(*types));
+    node->arguments = gy_query_alloc(planner, count, sizeof(*node->arguments));
+    if (types == NULL || node->arguments == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        types[i] = planner->plan->columns[(*input)->columns[i]].type;
+        node->arguments[i] = (*input)->columns[i];
+    }
+    GY_TRY(gy_expr_check_call(planner->source, &call, own, types));
+    for (uint32_t i = 0; i < count; i++) {
+        const gy_expr_type wanted = gy_expr_type_of_field(&own->parameters[i]);
+        if (gy_query_is_same_type(&types[i], &wanted)) {
+            continue;
+        }
+        gy_sql_node *cast = gy_query_cast(
+            planner, gy_query_make_column(planner, node->arguments[i], from->place), &wanted);
+        if (cast == NULL) {
+            return GY_NOMEM;
+        }
+        GY_TRY(gy_query_compute(planner, own->parameters[i].name, cast, input,
+                                &node->arguments[i]));
+    }
+    node->argument_count = count;
+    return GY_OK;
+}
+
+static gy_status apply(const gy_query_resolver *in, const gy_sql_from *from,
+                       const gy_query_function *own, gy_query_answer *answer)
+{
+    gy_query_planner *planner = in->planner;
+    gy_query_answer inner = {.node = NULL};
+    gy_query_scope names = {.names = NULL};
+    const uint32_t count = (uint32_t)own->column_count;
+    GY_TRY(check_arguments(planner, from));
+    GY_TRY(gy_query_select(planner, from->call->items[0]->select, NULL, in->views, &inner));
+    for (uint32_t i = 0; i < inner.node->count; i++) {
+        GY_TRY(gy_query_scope_add(planner, &names, NULL, inner.names[i].text,
+                                  inner.node->columns[i]));
+    }
+    gy_query_node *made = gy_query_node_new(planner, GY_QUERY_APPLY, NULL, NULL, count);
+    answer->names = gy_query_alloc(planner, count, sizeof(*answer->names));
+    if (made == NULL || answer->names == NULL) {
+        return GY_NOMEM;
+    }
+    const uint32_t partition = argument_of(from, "partition_by");
+    const uint32_t order = argument_of(from, "order_by");
+    if (partition != GY_QUERY_NONE) {
+        GY_TRY(read_keys(planner, from, partition, &names, made));
+        made->group_count = made->key_count;
+    }
+    if (order != GY_QUERY_NONE) {
+        GY_TRY(read_keys(planner, from, order, &names, made));
+    }
+    GY_TRY(take_arguments(planner, from, own, &inner.node, made));
+    for (uint32_t i = 0; i < count; i++) {
+        const gy_expr_type type = gy_expr_type_of_field(&own->columns[i]);
+        GY_TRY(gy_query_column_add(planner, own->columns[i].name, &type, &made->columns[i]));
+        answer->names[i] = (gy_sql_name){.text = own->columns[i].name, .is_quoted = true};
+    }
+    made->function = own->name;
+    made->place = from->place;
+    made->left = inner.node;
+    answer->node = made;
+    return GY_OK;
+}
+
 static gy_status table(const gy_query_resolver *in, const gy_sql_from *from,
                        gy_query_answer *answer)
 {
     const gy_query_views *found = from->kind == GY_SQL_TABLE && from->given == NULL
                                       ? find_view(in->views, &from->name)
                                       : NULL;
+    const gy_query_function *own =
+        from->kind == GY_SQL_FUNCTION
+            ? gy_query_function_find(in->planner->plan->functions, from->call->text)
+            : NULL;
+    if (own != NULL) {
+        return own->apply != NULL
+                   ? apply(in, from, own, answer)
+                   : gy_sql_refuse(in->planner->source, from->place, GY_FORMAT,
+                                   "function %s gives a value: it stands in no FROM",
+                                   own->name);
+    }
     if (from->kind == GY_SQL_DERIVED) {
         return gy_query_select(in->planner, from->select,
                                in->scope != NULL ? in->scope->outer : NULL, in->views, answer);

@@ -53,6 +53,7 @@ typedef enum gy_query_kind {
     GY_QUERY_SINGLE,    /* exactly one row: nulls for none; two are an error. With two columns
                            errors of its rows are the second one's text, for gyre_passes */
     GY_QUERY_CHECK,     /* fails on a row whose column `checked` is over 1; drops that column */
+    GY_QUERY_APPLY,     /* what a function of the program makes of each partition of rows */
     GY_QUERY_KINDS
 } gy_query_kind;
 
@@ -108,7 +109,11 @@ struct gy_query_node {
     uint32_t key_count;
     uint32_t group_count;           /* of AGGREGATE: the first columns, of the input */
     gy_query_aggregate *aggregates; /* (count - group_count) the other columns */
-    gy_query_key *keys;             /* of SORT: (key_count) */
+    gy_query_key *keys;             /* of SORT: (key_count); of APPLY: the first group_count
+                                       make partitions, whose rows the others order */
+    const char *function;           /* of APPLY */
+    uint32_t *arguments;            /* (argument_count) columns that it takes */
+    uint32_t argument_count;
     int64_t limit, offset;
     gy_sql_set set;
     bool is_all;

@@ -57,6 +57,24 @@ static void print_aggregate(const gy_query_plan *plan, const gy_query_node *node
     print_columns(plan, node->columns, node->group_count, text);
 }
 
+static void print_apply(const gy_query_plan *plan, const gy_query_node *node, gy_text *text)
+{
+    gy_text_add(text, "apply %s(", node->function);
+    print_columns(plan, node->arguments, node->argument_count, text);
+    gy_text_add(text, ")");
+    for (uint32_t i = 0; i < node->key_count; i++) {
+        const gy_query_key *key = &node->keys[i];
+        gy_text_add(text, "%s%s%s%s",
+                    i == node->group_count ? " order by "
+                    : i == 0               ? " partition by "
+                                           : ", ",
+                    name_of(plan, key->column), key->is_descending ? " desc" : "",
+                    key->has_nulls_first == key->is_descending ? ""
+                    : key->has_nulls_first                     ? " nulls first"
+                                                               : " nulls last");
+    }
+}
+
 static void print_limit(const gy_query_node *node, gy_text *text)
 {
     if (node->limit >= 0) {
@@ -132,6 +150,9 @@ void gy_query_node_print(const gy_query_plan *plan, const gy_query_node *node, g
         break;
     case GY_QUERY_SET:
         print_set(node, text);
+        break;
+    case GY_QUERY_APPLY:
+        print_apply(plan, node, text);
         break;
     case GY_QUERY_SINGLE:
         gy_text_add(text, "single row%s", node->count > 1 ? " or its error" : "");

@@ -85,6 +85,7 @@ static double guess(const gy_query_plan *plan, const gy_query_node *node)
         return 1;
     case GY_QUERY_PROJECT:
     case GY_QUERY_CHECK:
+    case GY_QUERY_APPLY:
     case GY_QUERY_KINDS:
     default:
         return rows;
@@ -221,6 +222,17 @@ static gy_status prune_aggregate(const gy_query_planner *planner, gy_query_node 
     return gy_query_prune(planner, &node->left, below.items, below.count);
 }
 
+/* A function gives all its columns, whoever needs them. */
+static gy_status prune_apply(const gy_query_planner *planner, gy_query_node *node)
+{
+    gy_query_numbers below = {.items = NULL};
+    GY_TRY(gy_query_numbers_join(planner, &below, node->arguments, node->argument_count));
+    for (uint32_t i = 0; i < node->key_count; i++) {
+        GY_TRY(gy_query_numbers_join(planner, &below, &node->keys[i].column, 1));
+    }
+    return gy_query_prune(planner, &node->left, below.items, below.count);
+}
+
 static gy_status prune_set(const gy_query_planner *planner, gy_query_node *node)
 {
     gy_query_node **const sides[2] = {&node->left, &node->right};
@@ -276,6 +288,8 @@ static gy_status prune_node(const gy_query_planner *planner, gy_query_node **nod
         return prune_aggregate(planner, *node, needs);
     case GY_QUERY_SET:
         return prune_set(planner, *node);
+    case GY_QUERY_APPLY:
+        return prune_apply(planner, *node);
     case GY_QUERY_FILTER:
     case GY_QUERY_SORT:
     case GY_QUERY_LIMIT:

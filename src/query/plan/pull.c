@@ -192,6 +192,8 @@ static gy_status pull_other(const pull *in, gy_query_node **node, uint32_t befor
         return has_none ? GY_OK : refuse(in, "below a limit");
     case GY_QUERY_SET:
         return has_none ? GY_OK : refuse(in, "below a set operation");
+    case GY_QUERY_APPLY:
+        return has_none ? GY_OK : refuse(in, "below a function of rows");
     case GY_QUERY_CHECK:
     case GY_QUERY_SINGLE:
         return has_none ? GY_OK : refuse(in, "below another sub-query");

@@ -243,6 +243,7 @@ gy_status gy_query_push(const gy_query_planner *planner, gy_query_list *above,
     case GY_QUERY_LIMIT:
     case GY_QUERY_SINGLE:
     case GY_QUERY_CHECK:
+    case GY_QUERY_APPLY:
     case GY_QUERY_KINDS:
     default:
         GY_TRY(push_input(planner, above, at));

@@ -11,7 +11,8 @@ static gy_status open_node(gy_query_run *run, const gy_query_node *node,
 static bool is_keeping(const gy_query_node *node)
 {
     return node->kind == GY_QUERY_JOIN || node->kind == GY_QUERY_AGGREGATE ||
-           node->kind == GY_QUERY_SORT || node->kind == GY_QUERY_SET;
+           node->kind == GY_QUERY_SORT || node->kind == GY_QUERY_SET ||
+           node->kind == GY_QUERY_APPLY;
 }
 
 static int count_keeping(const gy_query_node *node)
@@ -378,6 +379,8 @@ static gy_status open_one(gy_query_run *run, const gy_query_node *node, gy_query
         return limit(node, stream);
     case GY_QUERY_CHECK:
         return gy_query_check_stream(run, node, stream);
+    case GY_QUERY_APPLY:
+        return gy_query_apply_stream(run, node, stream);
     default:
         gy_panic("an operator of kind %d", (int)node->kind);
     }
@@ -406,6 +409,7 @@ static gy_status open_kind(gy_query_run *run, const gy_query_node *node,
     case GY_QUERY_SORT:
     case GY_QUERY_LIMIT:
     case GY_QUERY_CHECK:
+    case GY_QUERY_APPLY:
     case GY_QUERY_KINDS:
     default:
         return open_one(run, node, stream);

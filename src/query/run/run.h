@@ -166,6 +166,9 @@ GY_MUST_CHECK gy_status gy_query_single_stream(gy_query_run *run, const gy_query
                                                gy_status opened, gy_query_stream *stream);
 GY_MUST_CHECK gy_status gy_query_check_stream(gy_query_run *run, const gy_query_node *node,
                                               gy_query_stream *stream);
+/** What a function of the program makes of partitions (apply.c). */
+GY_MUST_CHECK gy_status gy_query_apply_stream(gy_query_run *run, const gy_query_node *node,
+                                              gy_query_stream *stream);
 /** Count rows and time. */
 GY_MUST_CHECK gy_status gy_query_meter_stream(gy_query_run *run, const gy_query_node *node,
                                               gy_query_stream *stream);
