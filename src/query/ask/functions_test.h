@@ -11,6 +11,7 @@
 
 #include <gyre/csv.h>
 #include <gyre/query.h>
+#include <gyre/rows.h>
 
 #include "base/base.h"
 #include "base/disk.h"
