@@ -167,6 +167,13 @@ static inline bool gy_value_is(gy_value a, gy_value b)
     return a.node == b.node && a.output == b.output;
 }
 
+/** Is it fed or kept row by row of the batch? */
+static inline bool gy_graph_has_batch(const gy_graph_node *node)
+{
+    return (node->op == &gy_ops_row_input || node->op == &gy_ops_row_parameter) &&
+           node->attributes.shape.is_batched;
+}
+
 /** `made` is `from` in another graph. */
 static inline void gy_graph_inherit(gy_graph_node *made, const gy_graph_node *from)
 {

@@ -66,7 +66,8 @@ typedef union gy_attributes {
         gy_dtype dtype;
         int64_t sizes[GY_TENSOR_RANK_MAX];
         double value;
-        bool is_batched;   /* input, once batch has a number: its first size was symbolic */
+        bool is_batched;   /* input, parameter, once batch has a number: its first size is
+                              that of the batch */
         uint8_t free_axes; /* parameter: bits of the mesh's axes that may cut it */
     } shape;
     struct {

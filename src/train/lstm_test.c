@@ -370,7 +370,7 @@ typedef struct story {
     double dropout;
     struct {
         double losses[STEPS], test_loss, values[VALUES_MAX];
-        int count;
+        int count, gathers; /* allgathers of an update, beside those of parameters in parts */
     } got[KIT_RANKS_MAX];
 } story;
 
@@ -402,6 +402,11 @@ static gy_status train_model(story *s, int rank, gy_model *model)
     GY_TRY(gy_train(model, &set, s->limit == 0 ? &test : NULL, &options, &result));
     memcpy(s->got[rank].losses, result.losses, (size_t)result.steps * sizeof(double));
     s->got[rank].test_loss = result.test_loss;
+    for (int i = 0; i < result.exchange_count && s->zero == 0; i++) {
+        if (result.exchanges[i].operation == GY_OPERATION_ALLGATHER) {
+            s->got[rank].gathers += (int)result.exchanges[i].count;
+        }
+    }
     gy_train_result_free(&result);
     return keep_parameters(model, s, rank);
 }
@@ -485,6 +490,9 @@ GY_TEST(the_losses_know_no_mesh)
                     .zero = meshes[i].zero,
                     .dropout = 0.2};
         assert_same(&alone, &s, play(&s));
+        if (meshes[i].axes[0] == 'd') { /* rows of the batch and of the state stay apart */
+            assert_int_equal(s.got[0].gathers, 0);
+        }
         if (i < 2) {
             again = (story){.axes = meshes[i].axes,
                             .cut = meshes[i].cut,

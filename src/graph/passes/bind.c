@@ -90,6 +90,20 @@ static int64_t row_elements(const gy_type *type)
     return -count;
 }
 
+/* Rows of a parameter that are taken for the batch: the values of it are cut as fed ones are.
+ */
+static void mark_batched(gy_pass *pass, const gy_graph_node *node)
+{
+    const gy_type *type = gy_graph_type(pass->in, node->inputs[0]);
+    const gy_value input = gy_pass_get(pass, node->inputs[0]);
+    GY_ASSERT(node->op == &gy_ops_row_reshape);
+    if (type->rank > 0 && type->sizes[0] >= 0 && node->types[0].rank > 0 &&
+        node->types[0].sizes[0] < 0 && !gy_value_is_none(input) &&
+        gy_graph_at(pass->out, input)->op == &gy_ops_row_parameter) {
+        pass->out->nodes[input.node].attributes.shape.is_batched = true;
+    }
+}
+
 static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
 {
     GY_ASSERT(batch > 0 && index >= 0 && index < pass->in->node_count);
@@ -126,6 +140,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     }
     if (node->op == &gy_ops_row_parameter) {
         made->types[0] = gy_graph_parameter_type(&pass->out->mesh, node);
+    }
+    if (node->op == &gy_ops_row_reshape) {
+        mark_batched(pass, node);
     }
     if (node->op == &gy_ops_row_input && is_batched(pass->out, &node->types[0])) {
         made->types[0].placement[gy_mesh_data_axis(&pass->out->mesh)] =

@@ -72,7 +72,7 @@ static bool mark(walk *w, int32_t index)
     for (int k = 0; k < node->input_count; k++) {
         read |= rows_of(w, node->inputs[k]);
     }
-    if (node->op == &gy_ops_row_input && node->attributes.shape.is_batched) {
+    if (gy_graph_has_batch(node)) {
         w->rows[node->first_value] = 1;
     }
     if (read == 0 || node->op == &gy_ops_row_pin || is_norm(node->op)) {

@@ -275,7 +275,7 @@ static gy_status list_pinned(gy_placer *placer)
     for (int32_t i = 0; i < in->node_count; i++) {
         const gy_graph_node *node = &in->nodes[i];
         for (int axis = 0; axis < in->mesh.axes; axis++) {
-            if (node->op == &gy_ops_row_parameter &&
+            if (node->op == &gy_ops_row_parameter && !gy_graph_has_batch(node) &&
                 node->types[0].placement[axis].kind != GY_REPLICATE) {
                 placer->pinned[placer->pinned_count++] = &node->types[0];
                 break;

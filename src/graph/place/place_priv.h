@@ -93,8 +93,8 @@ typedef struct gy_placer {
     size_t kin_capacity;
     gy_candidates *candidates; /* of each node of `in`; nodes alike share their arrays */
     double *exposure;          /* value number -> the share of its moves that no work hides */
-    /* Types of parameters that are pinned: what has their sizes, such as their gradients, may
-       be cut as they are. */
+    /* Types of parameters that are pinned, and no rows of the batch: what has their sizes, such
+       as their gradients, may be cut as they are. */
     const gy_type **pinned;
     int32_t pinned_count;
     bool may_expand; /* nodes may run as their expansions */

@@ -54,7 +54,7 @@ void gy_placer_mark_rows(gy_placer *placer, int32_t index, const gy_signature *s
     GY_ASSERT(count >= 0 && count <= GY_OP_SIGNATURES_MAX);
     GY_ASSERT(placer->rows != NULL);
     const gy_graph_node *node = &placer->pass.in->nodes[index];
-    if (node->op == &gy_ops_row_input && node->attributes.shape.is_batched) {
+    if (gy_graph_has_batch(node)) {
         GY_ASSERT(node->types[0].rank > 0);
         placer->rows[node->first_value] = 1;
     }
