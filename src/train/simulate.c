@@ -351,8 +351,8 @@ static int64_t usual(int64_t *values, int count)
 static gy_status add_points(measurement *m, int64_t wall_ns)
 {
     const gy_graph *graph = gy_session_last_graph(m->model->session);
+    const size_t first = m->count;
     double kernels_s = 0;
-    int tasks = 0;
     for (int32_t i = 0; i < graph->node_count; i++) {
         int64_t ran[RUNS_MEASURED];
         gy_cost cost;
@@ -371,10 +371,13 @@ static gy_status add_points(measurement *m, int64_t wall_ns)
                                              gy_simulate_nominal_bytes_s),
             .measured_s = (double)took_ns * 1e-9};
         kernels_s += (double)took_ns * 1e-9;
-        tasks++;
     }
-    m->rest_s += GY_MAX(0, (double)wall_ns * 1e-9 - kernels_s);
-    m->tasks += tasks;
+    const double wall_s = (double)wall_ns * 1e-9;
+    for (size_t i = first; kernels_s > wall_s && i < m->count; i++) {
+        m->points[i].measured_s *= wall_s / kernels_s; /* several ran at a time */
+    }
+    m->rest_s += GY_MAX(0, wall_s - kernels_s);
+    m->tasks += (double)(m->count - first);
     return GY_OK;
 }
 

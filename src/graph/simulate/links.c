@@ -18,6 +18,8 @@
 
 /* Ranks of this host, as placement has them (place/price.c). */
 static const double memory_latency_s = 1e-6, memory_byte_s = 1e-10;
+/* And messages there, as the cut of stages has them (stages/balance.c). */
+static const double message_latency_s = 2e-6, message_byte_s = 2e-10;
 
 enum { SMALLEST_BYTES = 64 };
 
@@ -78,6 +80,9 @@ double gy_virtual_links_message(const gy_virtual_links *links, double bytes)
 {
     const gy_virtual_line *pipe = &links->pipe;
     GY_ASSERT(bytes >= 0 && pipe->ranks > 1);
+    if (pipe->is_shared_memory) {
+        return message_latency_s + bytes * message_byte_s;
+    }
     return pipe->hosts > 1 ? fmax(pipe->far_latency_s + bytes * pipe->far_byte_s,
                                   pipe->near_latency_s + bytes * pipe->near_byte_s)
                            : pipe->near_latency_s + bytes * pipe->near_byte_s;
