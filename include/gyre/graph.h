@@ -436,6 +436,21 @@ GY_API GY_MUST_CHECK gy_status gy_stage(gy_node node, int stage);
 GY_API GY_MUST_CHECK gy_status gy_graph_cut(gy_graph *graph, const char *const *names,
                                             int count);
 
+/* ---- recomputation ---- */
+
+/**
+ * What the forward pass holds for the way back, made again there: sessions cut the forward pass
+ * into chunks where little crosses (layers, mostly), hold what crosses, and run a chunk again
+ * when its gradients begin. Values are the same bits, dropout draws the same. Results of
+ * exchanges are held, unless they are larger than what they are made of.
+ * @param chunks_max  at most so many chunks, those first that free most bytes for their time;
+ *                    INT_MAX: all but the last, whose gradients begin at once; 0, as at first:
+ *                    none
+ * Called before the first session of the graph.
+ * @return GY_OK; the graph's failure; GY_ARG a negative number
+ */
+GY_API GY_MUST_CHECK gy_status gy_graph_recompute(gy_graph *graph, int chunks_max);
+
 /* ---- sessions ---- */
 
 /** Parameters, and the programs that were compiled from a graph. @threads owner */

@@ -10,11 +10,11 @@ const gy_compile_pass gy_compile_passes[] = {
     {"expand", gy_expand},
     {"constants", gy_rewrite_constants},
     {"algebra", gy_rewrite_algebra},
-    {"join", gy_pass_join},
     {"common", gy_rewrite_common},
     {"dead", gy_rewrite_dead},
     {"place", gy_place},
     {"dead", gy_rewrite_dead}, /* moves that nobody uses: no number is theirs */
+    {"recompute", gy_recompute_chunks},
     {"reshard", gy_memory_reshard},
     {"schedule", gy_schedule}, /* numbers the collectives: what follows is this rank's own */
     {"cut", gy_stages_cut},
@@ -61,12 +61,15 @@ static bool cuts(const gy_compile_pass *pass, const gy_graph *made)
 /* The text of all stages, of which a stage shows how it differs from the one before. */
 typedef struct stages {
     gy_text *text; /* NULL: nobody reads it */
-    gy_text before, placement;
+    gy_text before, placement, again;
 } stages;
 
 static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, stages *shown)
 {
     show(made, pass->name, &shown->before, shown->text);
+    if (shown->text != NULL && pass->run == gy_recompute_chunks) {
+        GY_TRY(gy_graph_explain_recompute(made, &shown->again));
+    }
     const bool is_first = schedules(pass, made) && shown->placement.size_bytes == 0;
     if (shown->text == NULL || !is_first) {
         return GY_OK;
@@ -86,6 +89,12 @@ static int first_pass(const gy_graph *graph)
     return graph->is_placed ? first + 1 : 0;
 }
 
+static bool is_idle(const gy_compile_pass *pass, const gy_graph *bound)
+{
+    return (pass->run == gy_stages_cut && !has_stages(bound)) ||
+           (pass->run == gy_recompute_chunks && bound->recompute_max == 0);
+}
+
 static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, stages *shown,
                             gy_graph **out)
 {
@@ -93,8 +102,7 @@ static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, 
     show(bound, "bind", &shown->before, shown->text);
     gy_graph *last = NULL;
     for (int i = first_pass(bound); i < gy_compile_pass_count; i++) {
-        const bool is_idle = gy_compile_passes[i].run == gy_stages_cut && !has_stages(bound);
-        if ((skip >> i & 1) != 0 || is_idle) {
+        if ((skip >> i & 1) != 0 || is_idle(&gy_compile_passes[i], bound)) {
             continue;
         }
         gy_graph *next = NULL;
@@ -128,7 +136,11 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
     if (status >= 0 && text != NULL) {
         gy_text_add_bytes(text, gy_text_get(&shown.placement), shown.placement.size_bytes);
     }
+    if (status >= 0 && text != NULL) {
+        gy_text_add_bytes(text, gy_text_get(&shown.again), shown.again.size_bytes);
+    }
     gy_text_free(&shown.placement);
+    gy_text_free(&shown.again);
     gy_text_free(&shown.before);
     return status;
 }

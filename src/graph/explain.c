@@ -282,6 +282,7 @@ static gy_status add_program(const gy_session *session, const gy_graph *graph, h
     status = status >= 0 ? gy_memory_share(&all->chunks, &plan) : status;
     if (status >= 0) {
         add_plan(graph, &plan, all);
+        all->sum.recomputed = GY_MAX(all->sum.recomputed, graph->recomputed);
     }
     gy_memory_plan_free(&plan);
     gy_free(choices);

@@ -93,6 +93,7 @@ static gy_status step_back(reverse *state, int32_t index)
                                 .input_count = node.input_count,
                                 .outputs = outputs};
     graph->mark.source = node.mark.source;
+    graph->mark.is_gradient = true;
     graph->nodes[node.mark.source].mark.is_differentiated = true;
     GY_TRY(node.op->gradient(&graph->builder, &applied, above, below));
     GY_TRY(gy_graph_status(graph));
@@ -135,6 +136,7 @@ static gy_status run_reverse(reverse *state, gy_node loss, const gy_node *wrt, i
         snprintf(place, sizeof(place), "gradient of %s", graph->nodes[i].name);
         gy_status status = step_back(state, i);
         graph->mark.source = -1;
+        graph->mark.is_gradient = false;
         if (status < 0) {
             return gy_graph_fail(graph, status, place);
         }

@@ -6,9 +6,9 @@
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
  * epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion, candidates,
- * choose, search, place, exchange), stages/ (assign, balance, cut, hand, loads), explain/
- * (placement), memory/ (reshard, memory, chunks), simulate/ (cluster, links, rates, tasks,
- * clock, step), compile, program, init, session, run.
+ * choose, search, place, exchange), stages/ (assign, balance, cut, hand, loads), recompute/
+ * (line, cut, recompute, report), explain/ (placement), memory/ (reshard, memory, chunks),
+ * simulate/ (cluster, links, rates, tasks, clock, step), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -30,12 +30,15 @@ typedef enum gy_axis_kind {
 /** Sets of stages are bits. */
 enum { GY_STAGES_MAX = 64 };
 
-/** What tells the stage of a node, kept by passes. */
+/** What tells the stage of a node, and the chunk that it is made again with; kept by passes. */
 typedef struct gy_stage_mark {
     int32_t source;         /* the node of the user's graph whose work it is, or that of its
                                gradient; -1: made by a pass */
     bool is_differentiated; /* gradients pass through the source */
     uint8_t by_hand;        /* gy_stage: the stage and 1; 0: it follows from others */
+    bool is_gradient;       /* made by gy_op_gradients */
+    bool is_again;          /* a copy that gy_recompute_chunks made */
+    int32_t chunk;          /* of gy_recompute_chunks, from 1; 0: none */
 } gy_stage_mark;
 
 /** One application of an operator. Everything it points to is the graph's. */
@@ -118,6 +121,8 @@ struct gy_graph {
     bool is_placed;     /* from place on: types hold placements, kernels see parts */
     double predicted_s; /* from place on: a run on several ranks, by the model of costs */
     gy_stage_cuts cuts;
+    int32_t recompute_max; /* chunks of the forward pass that may be made again; 0: none */
+    int32_t recomputed;    /* those that are, behind gy_recompute_chunks */
     gy_stage_mark mark; /* of nodes to come; without a source those of a user are their own */
     gy_error failure;   /* the first one of any call; status GY_OK: none */
 };
@@ -274,9 +279,6 @@ gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_common(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_constants(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
-/** Sums whose terms share their operands' sizes, such as the gradients of all time steps,
- * become a few products of stacked operands; sums of pads become concats. */
-gy_status gy_pass_join(const gy_graph *in, gy_graph **out);
 /** Rows with an expansion that no signature lets run on its sharded inputs. */
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
 /** Nodes that are marked, [node], give way to their expansions; each has one. */
@@ -288,6 +290,12 @@ gy_status gy_place(const gy_graph *in, gy_graph **out);
 gy_status gy_memory_reshard(const gy_graph *in, gy_graph **out);
 /** Is the node one of these allgathers? The places that gy_memory_reshard gives them stay. */
 bool gy_memory_is_gather(const gy_graph *graph, int32_t index);
+/** Chunks of the forward pass, at most graph->recompute_max of them, are made again for the way
+ * back, those first that free most bytes for their time. */
+gy_status gy_recompute_chunks(const gy_graph *in, gy_graph **out);
+/** Append the chunks of such a graph; nothing where there are none. GY_NOMEM in text->status.
+ */
+gy_status gy_graph_explain_recompute(const gy_graph *graph, gy_text *text);
 /** The nodes of this rank's stage, with messages to and from the others. Only of a mesh with
  * stages. */
 gy_status gy_stages_cut(const gy_graph *in, gy_graph **out);
@@ -433,6 +441,7 @@ typedef struct gy_footprint {
     uint64_t program_bytes; /* values and workspaces of all programs, which stay compiled and
                                use one memory in turn */
     uint64_t shared_bytes;  /* the same of what exchanges read and write */
+    int recomputed;         /* chunks that are made again, of the program that has most */
 } gy_footprint;
 
 /** A program that a session will run. */

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+enum { LONG_LIFE = 32 }; /* nodes; within a layer and its gradients values live shorter */
+
 /* What is known of a piece of memory while nodes are walked. */
 typedef struct occupant {
     int32_t last;      /* node that reads it last; INT32_MAX: it is kept */
@@ -86,7 +88,6 @@ static void note_node(planner *p, int32_t index)
         p->is_moved[value] = is_collective;
     }
     for (int k = 0; k < node->input_count; k++) {
-        p->stage[index] = GY_MAX(p->stage[index], p->stage[node->inputs[k].node]);
         if (node->op == &gy_ops_row_assign && k == 0) {
             continue; /* the parameter is written, not read */
         }
@@ -94,10 +95,38 @@ static void note_node(planner *p, int32_t index)
         p->last[base] = GY_MAX(p->last[base], index);
         p->is_moved[base] = p->is_moved[base] || is_collective;
     }
-    p->stage[index] += is_collective ? 1 : 0;
     if (node->op == &gy_ops_row_assign) {
         GY_ASSERT(node->input_count == 2);
         p->assigned[base_of(p, node->inputs[1])] = index;
+    }
+}
+
+static void count_stages(planner *p)
+{
+    for (int32_t i = 0; i < p->graph->node_count; i++) {
+        const gy_graph_node *node = &p->graph->nodes[i];
+        int32_t stage = 0;
+        for (int k = 0; k < node->input_count; k++) {
+            GY_ASSERT(node->inputs[k].node < i);
+            stage = GY_MAX(stage, p->stage[node->inputs[k].node]);
+        }
+        p->stage[i] = GY_MAX(p->stage[i], stage + (is_exchange(node) ? 1 : 0));
+    }
+}
+
+/* What is made again is made for the way back, and waits for the gradients that its readers
+ * wait for. */
+static void delay_copies(planner *p)
+{
+    GY_ASSERT(p->stage != NULL);
+    for (int32_t i = p->graph->node_count - 1; i >= 0; i--) {
+        const gy_graph_node *node = &p->graph->nodes[i];
+        for (int k = 0; k < node->input_count && !is_exchange(node); k++) {
+            const int32_t maker = node->inputs[k].node;
+            if (p->graph->nodes[maker].mark.is_again) {
+                p->stage[maker] = GY_MAX(p->stage[maker], p->stage[i]);
+            }
+        }
     }
 }
 
@@ -106,6 +135,9 @@ static void note_all(planner *p)
     for (int32_t i = 0; i < p->graph->node_count; i++) {
         note_node(p, i);
     }
+    count_stages(p);
+    delay_copies(p);
+    count_stages(p);
     for (int32_t i = 0; i < p->graph->root_count; i++) {
         gy_value value = p->graph->roots[i].value;
         if (gy_graph_at(p->graph, value)->op != &gy_ops_row_assign) {
@@ -208,17 +240,33 @@ static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
     return may_replace(p, index, k, parameter) ? buffer : -1;
 }
 
+/* Is so large a buffer not wasted on so small a value? What is shared may be kept until the
+ * update, and what lives long keeps others from the buffer. */
+static bool is_near(gy_storage_kind kind, int32_t life, size_t have, size_t size_bytes)
+{
+    GY_ASSERT(have >= size_bytes && life >= 0);
+    if (life > LONG_LIFE) {
+        return have - size_bytes <= size_bytes / 8;
+    }
+    return kind == GY_STORAGE_SHARED ? have - size_bytes <= size_bytes / 2
+                                     : have / 4 <= size_bytes;
+}
+
 /* The buffer of an input that nobody reads any more. */
 static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
 {
     const gy_graph_node *node = &p->graph->nodes[index];
-    const gy_storage_kind kind = kind_of(p, node->first_value + k);
+    const int32_t value = node->first_value + k, life = p->last[value] - index;
+    const gy_storage_kind kind = kind_of(p, value);
+    const size_t size_bytes = gy_local_bytes(&p->graph->mesh, &node->types[k]);
     for (int i = 0; i < node->input_count; i++) {
         int32_t base = base_of(p, node->inputs[i]), buffer = p->plan->of_value[base];
         GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
         if (p->plan->buffers[buffer].kind == kind && p->last[base] == index &&
             p->occupants[buffer].last == index && !is_output_buffer(p, index, k, buffer) &&
-            may_overwrite(p, index, k, i) && may_replace(p, index, k, base)) {
+            may_overwrite(p, index, k, i) && may_replace(p, index, k, base) &&
+            (life <= LONG_LIFE ||
+             is_near(kind, life, p->plan->buffers[buffer].size_bytes, size_bytes))) {
             return buffer;
         }
     }
@@ -236,24 +284,16 @@ static bool is_ready(const planner *p, int32_t index, int32_t buffer)
     return is_exchange(&p->graph->nodes[index]) || t->stage <= p->stage[index];
 }
 
-/* Is so large a buffer not wasted on so small a value? What is shared may be kept until the
- * update. */
-static bool is_near(gy_storage_kind kind, size_t have, size_t size_bytes)
-{
-    GY_ASSERT(have >= size_bytes);
-    return kind == GY_STORAGE_SHARED ? have - size_bytes <= size_bytes / 2
-                                     : have / 4 <= size_bytes;
-}
-
 /* Take the free buffer that fits best; of equals the one made last. -1: none fits. */
-static int32_t take_free(planner *p, int32_t index, gy_storage_kind kind, size_t size_bytes)
+static int32_t take_free(planner *p, int32_t index, int32_t last, gy_storage_kind kind,
+                         size_t size_bytes)
 {
     int32_t *best = NULL, buffer = -1;
     size_t least = SIZE_MAX;
     for (int32_t *at = &p->first_free; *at >= 0; at = &p->occupants[*at].next_free) {
         const size_t have = p->plan->buffers[*at].size_bytes;
         if (p->plan->buffers[*at].kind == kind && have >= size_bytes &&
-            is_near(kind, have, size_bytes) &&
+            is_near(kind, last - index, have, size_bytes) &&
             (have < least || (have == least && *at > buffer)) && is_ready(p, index, *at)) {
             best = at;
             buffer = *at;
@@ -298,7 +338,7 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     }
     buffer = input_buffer(p, index, k);
     if (buffer < 0) {
-        buffer = take_free(p, index, kind, size_bytes);
+        buffer = take_free(p, index, p->last[value], kind, size_bytes);
     }
     if (buffer < 0) {
         buffer = add_buffer(p, kind, -1, size_bytes);
@@ -364,7 +404,7 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
         return add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
     }
     if (p->choices[index].kernel == NULL) {
-        int32_t buffer = take_free(p, index, GY_STORAGE_OWN, size_bytes);
+        int32_t buffer = take_free(p, index, index, GY_STORAGE_OWN, size_bytes);
         buffer = buffer >= 0 ? buffer : add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
         p->occupants[buffer] = (occupant){.last = index};
         return buffer;

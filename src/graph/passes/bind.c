@@ -132,6 +132,7 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     made->origin = index;
     made->homes = node->homes;
     made->mark = pass->in->nodes[node->mark.source].mark;
+    made->mark.is_gradient = node->mark.is_gradient;
     if (node->mark.by_hand != 0) {
         made->mark.by_hand = node->mark.by_hand;
     }

@@ -173,6 +173,7 @@ static gy_status rewrite(epilogue *state)
         if (gy_value_is_none(value)) {
             gy_pass_copy(&state->pass, i);
         } else {
+            state->pass.out->nodes[value.node].mark = node->mark;
             gy_pass_set(&state->pass, (gy_value){i, 0}, value);
         }
         GY_TRY(gy_graph_status(state->pass.out));

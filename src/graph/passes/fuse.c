@@ -347,6 +347,25 @@ static bool unite(const group *a, const group *b, group *both)
     return true;
 }
 
+/* A copy that is made for the way back waits for it: with a node of the forward pass it would
+ * be made there. */
+static bool is_of_one_time(const gy_graph *in, const group *both)
+{
+    const gy_stage_mark *found = NULL;
+    for (int m = 0; m < both->count; m++) {
+        const gy_stage_mark *mark = &in->nodes[both->members[m]].mark;
+        if (mark->chunk == 0) {
+            continue;
+        }
+        if (found != NULL && (found->is_again != mark->is_again ||
+                              (mark->is_again && found->chunk != mark->chunk))) {
+            return false;
+        }
+        found = mark;
+    }
+    return true;
+}
+
 /* Join the groups of two nodes if they may be one. */
 static void join(fusion *f, int32_t node, int32_t other)
 {
@@ -360,8 +379,8 @@ static void join(fusion *f, int32_t node, int32_t other)
     }
     group both;
     candidate c;
-    if (!unite(&f->groups[a], &f->groups[b], &both) || !make_program(f, &both, &c) ||
-        !has_kernel(in, &c) || comes_back(f, &both)) {
+    if (!unite(&f->groups[a], &f->groups[b], &both) || !is_of_one_time(in, &both) ||
+        !make_program(f, &both, &c) || !has_kernel(in, &c) || comes_back(f, &both)) {
         return;
     }
     int32_t to = both.members[0];
@@ -543,6 +562,9 @@ static gy_status emit_group(fusion *f, const group *g)
                                           c.program.input_count, types, c.program.output_count,
                                           in->nodes[g->members[g->count - 1]].name);
     GY_TRY(gy_graph_status(f->pass.out));
+    for (int m = 0; m < g->count; m++) {
+        f->pass.out->nodes[value.node].mark.is_again |= in->nodes[g->members[m]].mark.is_again;
+    }
     for (int o = 0; o < c.program.output_count; o++) {
         gy_pass_set(&f->pass, c.outputs[o], (gy_value){value.node, o});
     }

@@ -105,7 +105,7 @@ static gy_status lay_node(layout *state, int32_t index)
         gy_graph_apply_typed(state->pass.out, node->op, &node->attributes, inputs,
                              node->input_count, types, node->output_count, node->name);
     GY_TRY(gy_graph_status(state->pass.out));
-    state->pass.out->nodes[value.node].origin = node->origin;
+    gy_graph_inherit(&state->pass.out->nodes[value.node], node);
     GY_ASSERT(state->pass.out->nodes[value.node].output_count == node->output_count);
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(&state->pass, (gy_value){index, k}, (gy_value){value.node, k});

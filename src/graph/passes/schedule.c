@@ -1,8 +1,9 @@
 /*
  * The order in which tasks are pushed: that of the nodes, but a collective right after what it
  * waits for (so that it overlaps all that follows and its number comes early), unless the
- * reshard pass chose its place, and assignments last (after all reads of the old value). What a
- * fetch or an assignment reads of a parameter that is assigned is copied first.
+ * reshard pass chose its place or it is one of a copy (recompute), and assignments last (after
+ * all reads of the old value). What a fetch or an assignment reads of a parameter that is
+ * assigned is copied first.
  *
  * Run right after placement it numbers the collectives; run again at the end, when passes that
  * look at this rank's sizes have been at the graph, it keeps that order, so that all ranks
@@ -182,7 +183,7 @@ static gy_status emit_all(order *state)
         if (!is_collective(&in->nodes[i])) {
             continue;
         }
-        state->timed[i] = gy_memory_is_gather(in, i);
+        state->timed[i] = gy_memory_is_gather(in, i) || in->nodes[i].mark.is_again;
         if (!state->timed[i] && in->nodes[i].input_count > 0) {
             int32_t *first = &state->first[in->nodes[i].inputs[0].node];
             state->after[i] = *first;
