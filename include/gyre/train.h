@@ -286,6 +286,13 @@ typedef struct gy_train_servers {
     gy_codec codec;
 } gy_train_servers;
 
+/** Which chunks of the forward pass the way back makes again (gy_graph_recompute). */
+typedef enum gy_recompute {
+    GY_RECOMPUTE_NONE,
+    GY_RECOMPUTE_LAYERS, /* all but the last */
+    GY_RECOMPUTE_AUTO    /* as many as memory_bytes asks for, which is needed then */
+} gy_recompute;
+
 /** Zero members are the defaults, but for batch, and epochs or steps, which are needed. */
 typedef struct gy_train_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -340,6 +347,7 @@ typedef struct gy_train_options {
        each of them. Gradients are summed in their order, and exchanged once an update. 0: the
        batch is not split. Excludes `servers`. */
     int micro_batches;
+    gy_recompute recompute;
 } gy_train_options;
 
 /**

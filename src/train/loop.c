@@ -118,6 +118,8 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         {"patience", o->patience, 0, 1e9, "at least 0"},
         {"checkpoint interval", (double)o->checkpoint_every, 0, 1e15, "at least 0"},
         {"step limit", (double)o->step_limit, 0, 1e15, "at least 0"},
+        {"recompute", (double)o->recompute, GY_RECOMPUTE_NONE, GY_RECOMPUTE_AUTO,
+         "a gy_recompute"},
     };
     for (size_t i = 0; i < GY_COUNT(fields); i++) {
         if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high)) {
@@ -133,6 +135,9 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
     }
     if (o->patience > 0 && test == NULL) {
         return gy_fail(GY_ARG, "training: early stop needs a test set");
+    }
+    if (o->recompute == GY_RECOMPUTE_AUTO && o->memory_bytes == 0) {
+        return gy_fail(GY_ARG, "training: recompute auto needs memory_bytes");
     }
     return gy_train_servers_check(model, o);
 }

@@ -5,6 +5,7 @@
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -188,6 +189,9 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
     if (options != NULL) {
         GY_TRY(gy_update_build(model, options));
         GY_TRY(gy_train_cut(model, options));
+        GY_TRY(options->recompute == GY_RECOMPUTE_LAYERS
+                   ? gy_graph_recompute(model->graph, INT_MAX)
+                   : GY_OK);
     }
     GY_TRY(
         gy_session_new(model->graph,

@@ -287,8 +287,13 @@ GY_MUST_CHECK gy_status gy_train_predict(const gy_model *model, const gy_train_o
 /** A line for each slot that the stage would cut and that has too few elements for it. */
 void gy_train_explain_whole(const gy_model *model, const gy_train_options *options,
                             gy_text *text);
-/** Lines about it, for --explain. */
-void gy_train_explain_memory(const struct gy_footprint *footprint, gy_text *text);
+/** Lines about it, for --explain; `held`: the same without recomputation, or NULL. */
+void gy_train_explain_memory(const struct gy_footprint *footprint,
+                             const struct gy_footprint *held, gy_text *text);
+/** With GY_RECOMPUTE_AUTO: the fewest chunks that are made again so that a rank fits into
+ * options->memory_bytes, all of them where none do. Alike on all ranks. */
+GY_MUST_CHECK gy_status gy_train_fit_chunks(gy_model *model, const gy_train_options *options,
+                                            const gy_train_counts *counts);
 /** GY_LIMIT it is more than options->memory_bytes: names both figures, and the stage or the
  * number of ranks that fits. All ranks call it and end alike. */
 GY_MUST_CHECK gy_status gy_train_check_memory(gy_model *model, const gy_train_options *options,

@@ -15,6 +15,7 @@
 #include "train/train_priv.h"
 
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -379,8 +380,22 @@ static gy_status try_fit(const gy_model *model, const gy_train_options *options,
     return GY_OK;
 }
 
-/* What fits, for the end of a sentence: the next stage, else more ranks along data; else what
- * is closest. */
+/* Bytes when all layers are made again, which the graph's setting tells afterwards as before.
+ */
+static gy_status predict_again(const gy_model *model, const gy_train_options *options,
+                               const gy_train_counts *counts, uint64_t *size_bytes)
+{
+    const gy_mesh mesh = mesh_of(model);
+    const int chunks = model->graph->recompute_max;
+    GY_TRY(gy_graph_recompute(model->graph, INT_MAX));
+    const gy_status status = predict_other(model, options, counts, options->zero,
+                                           gy_mesh_row_ranks(&mesh), size_bytes);
+    GY_TRY(gy_graph_recompute(model->graph, chunks));
+    return status;
+}
+
+/* What fits, for the end of a sentence: the next stage, else recomputation, else more ranks
+ * along data; else what is closest. */
 static gy_status find_fit(const gy_model *model, const gy_train_options *options,
                           const gy_train_counts *counts, char text[GY_TRAIN_FIT_BYTES])
 {
@@ -396,12 +411,21 @@ static gy_status find_fit(const gy_model *model, const gy_train_options *options
          ranks > 1 && best.size_bytes > limit && stage <= GY_TRAIN_ZERO_MAX; stage++) {
         GY_TRY(try_fit(model, options, counts, (fit_found){stage, ranks, 0}, &best));
     }
+    uint64_t again_bytes = UINT64_MAX;
+    char size[32], where[64] = "";
+    if (best.size_bytes > limit && options->recompute == GY_RECOMPUTE_NONE) {
+        GY_TRY(predict_again(model, options, counts, &again_bytes));
+    }
+    if (again_bytes <= limit) {
+        snprintf(text, GY_TRAIN_FIT_BYTES, "recomputing layers takes %s",
+                 gy_text_bytes(size, again_bytes));
+        return GY_OK;
+    }
     for (int more = 2 * ranks; gy_mesh_data_axis(&mesh) >= 0 && best.size_bytes > limit &&
                                more * other <= RANKS_TRIED;
          more *= 2) {
         GY_TRY(try_fit(model, options, counts, (fit_found){GY_TRAIN_ZERO_MAX, more, 0}, &best));
     }
-    char size[32], where[64] = "";
     if (best.ranks > ranks) {
         snprintf(where, sizeof(where), " on %d ranks, data=%d", best.ranks * other, best.ranks);
     }
@@ -522,9 +546,44 @@ static gy_status fit_by_price(gy_model *model, const gy_train_options *options,
                : GY_OK;
 }
 
+/*
+ * The fewest chunks that are made again so that a rank fits; all of them where none do. What
+ * placement decided stays: recomputing comes before a price on memory.
+ */
+gy_status gy_train_fit_chunks(gy_model *model, const gy_train_options *options,
+                              const gy_train_counts *counts)
+{
+    gy_footprint f;
+    if (options->recompute != GY_RECOMPUTE_AUTO) {
+        return GY_OK;
+    }
+    if (options->memory_bytes == 0) {
+        return gy_fail(GY_ARG, "training: recompute auto needs memory_bytes");
+    }
+    GY_TRY(gy_graph_recompute(model->graph, 0));
+    GY_TRY(gy_train_predict(model, options, counts, &f));
+    if (gy_footprint_bytes(&f) <= options->memory_bytes) {
+        return GY_OK;
+    }
+    GY_TRY(gy_graph_recompute(model->graph, INT_MAX));
+    GY_TRY(gy_train_predict(model, options, counts, &f));
+    if (gy_footprint_bytes(&f) > options->memory_bytes) {
+        return GY_OK;
+    }
+    int too_few = 0, enough = f.recomputed;
+    while (enough - too_few > 1) {
+        const int middle = too_few + (enough - too_few) / 2;
+        GY_TRY(gy_graph_recompute(model->graph, middle));
+        GY_TRY(gy_train_predict(model, options, counts, &f));
+        *(gy_footprint_bytes(&f) <= options->memory_bytes ? &enough : &too_few) = middle;
+    }
+    return gy_graph_recompute(model->graph, enough);
+}
+
 static gy_status check_limit(gy_model *model, const gy_train_options *options,
                              const gy_train_counts *counts)
 {
+    GY_TRY(gy_train_fit_chunks(model, options, counts));
     GY_TRY(fit_by_price(model, options, counts));
     return check_and_restore(model, options, counts);
 }
@@ -561,7 +620,7 @@ void gy_train_explain_whole(const gy_model *model, const gy_train_options *optio
     }
 }
 
-void gy_train_explain_memory(const gy_footprint *f, gy_text *text)
+void gy_train_explain_memory(const gy_footprint *f, const gy_footprint *held, gy_text *text)
 {
     const struct {
         const char *name;
@@ -576,6 +635,13 @@ void gy_train_explain_memory(const gy_footprint *f, gy_text *text)
     for (size_t i = 0; i < GY_COUNT(rows); i++) {
         gy_text_add(text, "     %s: %s\n", rows[i].name,
                     gy_text_bytes(size, rows[i].size_bytes));
+    }
+    if (held != NULL) {
+        const uint64_t with = f->program_bytes + f->shared_bytes,
+                       without = held->program_bytes + held->shared_bytes;
+        gy_text_add(text,
+                    "     without recomputation, values and exchanged values: %s, %.2f times\n",
+                    gy_text_bytes(size, without), (double)without / (double)GY_MAX(with, 1));
     }
 }
 
@@ -611,15 +677,32 @@ gy_status gy_train_explain_runs(gy_model *model, int lines_max, char **text)
     return GY_OK;
 }
 
+/* What a rank will hold, and what it would where nothing is made again. */
+static gy_status predict_both(gy_model *model, const gy_train_options *options,
+                              gy_footprint *footprint, gy_footprint *held)
+{
+    const gy_train_counts counts = {.train = 0};
+    GY_TRY(gy_train_fit_chunks(model, options, &counts));
+    GY_TRY(gy_train_predict(model, options, &counts, footprint));
+    *held = *footprint;
+    if (footprint->recomputed > 0) {
+        const int chunks = model->graph->recompute_max;
+        GY_TRY(gy_graph_recompute(model->graph, 0));
+        GY_TRY(gy_train_predict(model, options, &counts, held));
+        GY_TRY(gy_graph_recompute(model->graph, chunks));
+    }
+    return GY_OK;
+}
+
 gy_status gy_train_explain(gy_model *model, const gy_train_options *options, char **text)
 {
     gy_train_options filled;
     GY_TRY(gy_train_defaults(options, &filled));
     GY_TRY(gy_model_build(model, &filled));
-    gy_footprint footprint;
+    gy_footprint footprint, held;
     gy_text all = {.data = NULL};
     char *stages = NULL;
-    GY_TRY(gy_train_predict(model, &filled, &(gy_train_counts){.train = 0}, &footprint));
+    GY_TRY(predict_both(model, &filled, &footprint, &held));
     const gy_update *u = &model->update;
     const bool has_micros = filled.micro_batches > 0;
     if (has_micros) {
@@ -633,7 +716,7 @@ gy_status gy_train_explain(gy_model *model, const gy_train_options *options, cha
     gy_text_add_bytes(&all, stages, strlen(stages));
     gy_string_free(stages);
     gy_train_explain_whole(model, &filled, &all);
-    gy_train_explain_memory(&footprint, &all);
+    gy_train_explain_memory(&footprint, footprint.recomputed > 0 ? &held : NULL, &all);
     if (all.status < 0) {
         gy_text_free(&all);
         return GY_NOMEM;

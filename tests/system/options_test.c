@@ -68,9 +68,8 @@ static const struct {
      "ended with status 1; the launch continues' said && ! gyre run -n 2 sh -c 'exit "
      "$GYRE_RANK' 2>said"},
     {"run", "restarts-max",
-     "! gyre run -n 1 --on-failure restart --restarts-max 2 sh -c 'echo x; exit 1' >said 2>&1 "
-     "&& "
-     "[ $(grep -cx x said) = 3 ] && ! gyre run -n 1 --restarts-max 2 true 2>said"},
+     "! gyre run -n 1 --on-failure restart --restarts-max 2 sh -c 'echo x; exit 1' >said "
+     "2>&1 && [ $(grep -cx x said) = 3 ] && ! gyre run -n 1 --restarts-max 2 true 2>said"},
     {"run", "timeout", "gyre run -n 1 --timeout 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
     {"run", "grace", /* far less than the usual 2 s */
      "begun=$(date +%s%N); "
@@ -99,9 +98,7 @@ static const struct {
      "'^{\"program\"'"},
     {"doctor", "check-sandbox",
      "gyre doctor --check-sandbox >parts && [ $(wc -l <parts) = 5 ] && grep -q '^rights *yes' "
-     "parts "
-     "&& "
-     "! gyre doctor --check-sandbox --json 2>said"},
+     "parts && ! gyre doctor --check-sandbox --json 2>said"},
     {"train", "data",
      "cp -r digits copy && same -d copy --epochs 2 -b 8 && ! t -d no --epochs 2 -b 8 && "
      "n -d in --layers 1 && grep -q '^8901 characters, 15 of' said"},
@@ -139,6 +136,9 @@ static const struct {
      "t -d digits -b 64 --simulate gpus=4,near=10GB/s,flops=50G && [ ! -e out ] && "
      "[ $(grep -c '^data=' said) -gt 4 ] && ! t -d digits --simulate gpu=4 && "
      "grep -q 'no setting .gpu., the nearest is gpus' said"},
+    {"train", "recompute",
+     "n --layers 3 && cp out/gpt/model.safetensors held && n --layers 3 --recompute layers && "
+     "cmp out/gpt/model.safetensors held && ! n --recompute auto && grep -q 'y SIZE$' said"},
     {"train", "pin",
      "t $P --mesh data=1,model=2 --pin 'dense*.weight:model=S1' --explain && "
      "grep -q 'dense1.weight: f32.* R,S1 = parameter' said && "

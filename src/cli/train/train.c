@@ -27,11 +27,12 @@ static struct {
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *cut, *update, *key, *simulate;
+    const char *cut, *recompute, *update, *key, *simulate;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
               .dtype = "f32",
+              .recompute = "none",
               .overlap = "on",
               .seed = 1,
               .momentum = 0.9,
@@ -40,6 +41,7 @@ static struct {
 
 #define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
 #define SCHEDULES     "constant|step|cosine|linear"
+#define RECOMPUTES    "none|layers|auto"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
@@ -92,6 +94,9 @@ static const gy_option options[] = {
      "do not start where a rank would hold more parameters, optimizer state and values, as "
      "predicted; default: none",
      PLACE(memory), 1, 0, NULL},
+    {&gy_option_recompute, GY_OPTION_CHOICE,
+     "layers: all but the last; auto: as few as --memory asks for; default: none",
+     PLACE(recompute), 0, 0, RECOMPUTES},
     {&gy_option_pin, GY_OPTION_LIST, "such as 'dense*.weight:model=S1'", PLACE(pins), 0, 0,
      NULL},
     {&gy_option_optimizer, GY_OPTION_CHOICE, "default: adam, gpt adamw", PLACE(optimizer), 0, 0,
@@ -230,6 +235,7 @@ static gy_train_options train_options(train_job *job)
         .step_limit = settings.steps_max,
         .arg = job,
         .servers = job->update.is_ps ? &job->servers : NULL,
+        .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
@@ -568,6 +574,9 @@ static int check_settings(const char *name)
     }
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
+    }
+    if (strcmp(settings.recompute, "auto") == 0 && settings.memory == 0) {
+        return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
     const int pinned = gy_cli_pins_check(&settings.pins, settings.mesh, settings.cut, &pins);
     return pinned != GY_EXIT_OK || settings.simulate != NULL
