@@ -99,8 +99,7 @@ void gy_rows_session_free(gy_rows_session *session)
     if (session == NULL) {
         return;
     }
-    for (gy_rows *at = session->all; at != NULL; at = at->older) {
-        gy_text_free(&at->note);
+    for (const gy_rows *at = session->all; at != NULL; at = at->older) {
         gy_query_free(at->query);
         gy_schema_drop(at->schema);
     }
