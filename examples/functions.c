@@ -4,9 +4,10 @@
  *     cc functions.c -lgyre -o functions
  *     ./functions 'SELECT …' [PROCESSES]
  *
- * Statements may call site(url), the host of a URL, and the aggregate median(bytes), to the
- * next power of two. With PROCESSES each query is a job of so many processes, which are this
- * program, too.
+ * Statements may call site(url), the host of a URL, the aggregate median(bytes), to the next
+ * power of two, and in FROM largest((select …), partition_by => '…', order_by => '…'), the
+ * first two rows of each partition. With PROCESSES each query is a job of so many processes,
+ * which are this program, too.
  */
 #include <gyre/gyre.h>
 
@@ -85,11 +86,37 @@ static gy_status middle(gy_function_call *call, const void *state, gy_function_v
     return GY_OK;
 }
 
+/* ---- largest((select site, url, bytes …), …): the first rows of a partition, as they come
+ * ---- */
+
+static gy_status largest(gy_function_call *call, const gy_frame_source *rows)
+{
+    int64_t left = 2;
+    gy_frame *frame = NULL;
+    gy_status status = GY_OK;
+    while (left > 0 && (status = rows->next(rows->arg, &frame)) == GY_OK) {
+        gy_frame *some = NULL;
+        const int64_t count = gy_frame_rows(frame) < left ? gy_frame_rows(frame) : left;
+        status = gy_frame_slice(frame, 0, count, &some);
+        status = status == GY_OK ? gy_function_emit(call, some) : status;
+        gy_frame_drop(some);
+        gy_frame_drop(frame);
+        if (status != GY_OK) {
+            return status;
+        }
+        left -= count;
+    }
+    return status == GY_DONE ? GY_OK : status;
+}
+
 /* ---- the program ---- */
 
 static gy_query_functions functions(void)
 {
     static const gy_field url[] = {{.name = "url", .kind = GY_FIELD_TEXT}};
+    static const gy_field page[] = {{.name = "site", .kind = GY_FIELD_TEXT},
+                                    {.name = "url", .kind = GY_FIELD_TEXT},
+                                    {.name = "bytes", .kind = GY_FIELD_INT64}};
     static const gy_field number[] = {{.name = "n", .kind = GY_FIELD_INT64}};
     static const gy_query_function list[] = {{.name = "site",
                                               .version = 1,
@@ -105,7 +132,14 @@ static gy_query_functions functions(void)
                                               .state_bytes = DIGITS * sizeof(int64_t),
                                               .accumulate = add_number,
                                               .merge = add_counts,
-                                              .finish = middle}};
+                                              .finish = middle},
+                                             {.name = "largest",
+                                              .version = 1,
+                                              .parameters = page,
+                                              .parameter_count = 3,
+                                              .columns = page,
+                                              .column_count = 3,
+                                              .apply = largest}};
     return (gy_query_functions){.items = list, .count = sizeof(list) / sizeof(list[0])};
 }
 

@@ -28,6 +28,20 @@ for processes in '' 2; do
         order by 3 desc' $processes | sed 's/ *$//' >got
     diff expected got
 done
+cat >expected <<'END'
+ site  | url                 | bytes
+-------+---------------------+-------
+ a.org | https://a.org/page7 |     7
+ a.org | https://a.org/page6 |     6
+ b.org | https://b.org       |    10
+ b.org | https://b.org       |    10
+(4 rows)
+END
+for processes in '' 2; do
+    "$1" "select * from largest((select site(url) as site, url, bytes from \"log.csv\"), partition_by => 'site',
+        order_by => 'bytes desc') where site is not null order by site, bytes desc" $processes | sed 's/ *$//' >got
+    diff expected got
+done
 echo 'https:///page,1' >>log.csv
 if "$1" 'select site(url) from "log.csv"' 2>note; then
     exit 1

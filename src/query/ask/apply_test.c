@@ -432,7 +432,8 @@ GY_TEST(functions_of_rows_that_fail_are_refused)
          "count_of: partition_by takes names of columns"},
         {"select * from count_of((select a from luck), order_by => 'a limit 1')", GY_FORMAT,
          "count_of: order_by takes names of columns"},
-        {"select * from count_off((select a from luck))", GY_NOTFOUND, "count_off"},
+        {"select * from count_off((select a from luck))", GY_NOTFOUND,
+         "query:1:15: there is no table function count_off: read_csv is one; is it count_of?"},
     };
     char path[512];
     path_of("luck.csv", path);

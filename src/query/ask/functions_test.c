@@ -261,6 +261,7 @@ GY_TEST(lists_that_cannot_be_are_refused)
     } refused[] = {
         {OWN("upper", mix, integers, .kind = GY_FIELD_INT64), "a builtin function upper"},
         {OWN("sum", mix, integers, .kind = GY_FIELD_INT64), "a builtin function sum"},
+        {OWN("coalesce", mix, integers, .kind = GY_FIELD_INT64), "a builtin function coalesce"},
         {OWN("read_csv", mix, integers, .kind = GY_FIELD_INT64), "a builtin function read_csv"},
         {OWN("mix", mix, integers, .kind = GY_FIELD_INT64), "functions 0 and 1 of the query's"},
         {OWN("Mix", mix, integers, .kind = GY_FIELD_INT64), "has the name \"Mix\": expected"},

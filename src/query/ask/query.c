@@ -125,8 +125,15 @@ static gy_status check_job(gy_query_options *options)
 
 static bool is_builtin(const char *name)
 {
-    return gy_expr_is_builtin(name) || strcmp(name, "read_csv") == 0 ||
-           strcmp(name, "any") == 0; /* plans have it inside */
+    /* of the grammar, of FROM, and what plans have inside */
+    static const char *const others[] = {"coalesce", "nullif", "greatest", "least",
+                                         "trim",     "exists", "read_csv", "any"};
+    for (size_t i = 0; i < GY_COUNT(others); i++) {
+        if (strcmp(name, others[i]) == 0) {
+            return true;
+        }
+    }
+    return gy_expr_is_builtin(name);
 }
 
 gy_status gy_query_check(gy_query_options *options)

@@ -152,6 +152,11 @@ static nearest nearest_of(const char *name, const gy_query_functions *own)
     return found;
 }
 
+const char *gy_expr_nearest(const char *name, const gy_query_functions *functions)
+{
+    return nearest_of(name, functions).name;
+}
+
 bool gy_expr_is_builtin(const char *name)
 {
     return nearest_of(name, NULL).distance == 0;

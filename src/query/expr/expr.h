@@ -55,6 +55,8 @@ GY_MUST_CHECK gy_status gy_expr_check_call(const gy_sql_source *source, const gy
 /** A field's type, nullable. */
 gy_expr_type gy_expr_type_of_field(const gy_field *field);
 
+/** The function whose name is nearest to that, of the program, too; NULL: none is near. */
+const char *gy_expr_nearest(const char *name, const gy_query_functions *functions);
 /** Whether there is a builtin function or aggregate of that name. */
 bool gy_expr_is_builtin(const char *name);
 

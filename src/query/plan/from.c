@@ -16,7 +16,11 @@ static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
         table != NULL ? GY_OK : planner->catalog->find(planner->catalog->arg, from, &table);
     if (status != GY_OK) {
         char why[1024];
-        gy_print(why, sizeof(why), "%s", gy_error_text());
+        const char *near = from->kind == GY_SQL_FUNCTION && status == GY_NOTFOUND
+                               ? gy_expr_nearest(from->call->text, planner->plan->functions)
+                               : NULL;
+        gy_print(why, sizeof(why), "%s%s%s%s", gy_error_text(), near != NULL ? "; is it " : "",
+                 near != NULL ? near : "", near != NULL ? "?" : "");
         return gy_sql_refuse(planner->source, from->place, status, "%s", why);
     }
     const uint32_t count = (uint32_t)gy_schema_count(table->schema);
