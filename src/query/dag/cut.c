@@ -8,6 +8,7 @@ typedef struct cutter {
     gy_query_stages *out;
     const gy_query_plan *plan;
     const gy_query_cut_options *options;
+    bool is_first; /* within a side of a join that its size decides */
 } cutter;
 
 /* Rows of an operator: those of stages that have not ended, one behind the other. */
@@ -358,18 +359,70 @@ static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool builds_
     return GY_OK;
 }
 
+/* A side of a join; is_first: its size decides. */
+static gy_status cut_side(cutter *c, const gy_query_node *node, bool is_ordered, bool is_first,
+                          rows *out)
+{
+    const uint32_t begin = c->out->count;
+    const bool was_first = c->is_first;
+    c->is_first = was_first || is_first;
+    const gy_status status = cut(c, node, is_ordered, out);
+    c->is_first = was_first;
+    for (uint32_t i = begin; is_first && i < c->out->count; i++) {
+        c->out->items[i]->is_first = true;
+    }
+    return status;
+}
+
+/* The side's stages run first. By hash they are written as they are, and then divided by
+ * vertices beside them: which keys are hot is not known before. */
+static gy_status add_gate(cutter *c, const gy_query_node *node, rows *built, double bytes,
+                          bool is_broadcast)
+{
+    uint32_t *numbers = take(c, built->count, sizeof(*numbers));
+    gy_query_stage **again = take(c, built->count, sizeof(gy_query_stage *));
+    if (numbers == NULL || again == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < built->count; i++) {
+        gy_query_stage *stage = built->stages[i];
+        numbers[i] = number_of(c, stage);
+        again[i] = stage;
+        if (!is_broadcast) {
+            stage->is_ended = true;
+            GY_TRY(gy_query_stages_beside(c->out, numbers[i], stage->root->columns,
+                                          stage->root->count, &again[i]));
+            again[i]->is_ended = again[i]->is_first = false;
+        }
+    }
+    built->stages = again;
+    return gy_query_gate_add(c->out, &(gy_query_gate){.join = node->number,
+                                                      .stages = numbers,
+                                                      .stage_count = built->count,
+                                                      .is_broadcast = is_broadcast,
+                                                      .bytes = bytes});
+}
+
 static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
 {
     rows sides[2];
     const bool builds_left = gy_query_builds_left(node);
     const gy_query_node *built = builds_left ? node->left : node->right;
-    const double bytes = bytes_of(built, built->rows);
+    const double most = c->options->broadcast_bytes;
     const bool has_built = gives_built(node, builds_left);
     const bool may_hash =
         node->key_count > 0 && node->join != GY_QUERY_ANTI_NULL && c->options->parts > 1;
-    GY_TRY(cut(c, node->left, is_ordered, &sides[0]));
-    GY_TRY(cut(c, node->right, is_ordered, &sides[1]));
-    if (!has_built && (bytes <= c->options->broadcast_bytes || !may_hash)) {
+    const bool is_gated = c->options->has_gates && !c->is_first && may_hash && !has_built &&
+                          !gy_query_is_sure_of_size(built, bytes_of(built, built->rows), most);
+    const double size =
+        is_gated && c->options->sizes != NULL ? c->options->sizes[node->number] : -1;
+    const double bytes = size >= 0 ? size : bytes_of(built, built->rows);
+    GY_TRY(cut_side(c, node->left, is_ordered, is_gated && builds_left, &sides[0]));
+    GY_TRY(cut_side(c, node->right, is_ordered, is_gated && !builds_left, &sides[1]));
+    if (is_gated) {
+        GY_TRY(add_gate(c, node, &sides[builds_left ? 0 : 1], size, bytes <= most));
+    }
+    if (!has_built && (bytes <= most || !may_hash)) {
         return join_broadcast(c, node, builds_left, sides, out);
     }
     return may_hash ? join_by_hash(c, node, builds_left, is_ordered, sides, out)
@@ -749,7 +802,8 @@ gy_status gy_query_cut(const gy_query_plan *plan, const gy_query_cut_options *op
     }
     stages->plan.column_count = plan->column_count;
     GY_TRY(cut_root(&c));
-    return gy_query_sample_stages(stages);
+    GY_TRY(gy_query_sample_stages(stages));
+    return stages->gate_count > 0 ? gy_query_stages_order(stages) : GY_OK;
 }
 
 void gy_query_stages_fini(gy_query_stages *stages)

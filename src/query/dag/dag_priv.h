@@ -31,16 +31,34 @@ enum {
 
 enum { GY_QUERY_COUNTERS_MAX = 60 }; /* of a vertex there are 64 */
 
-/** A job; stage i of `stages` has pieces[i]. */
+/** A job. */
 struct gy_query_job {
     gy_query_job_options options;
+    const gy_query_plan *plan;
     gy_query_stages stages;
-    gy_query_pieces *pieces; /* (stages.count) */
+    gy_query_pieces *pieces; /* (piece_count) a table each */
+    size_t piece_count, piece_capacity;
+    double *sizes;  /* as of gy_query_cut_options; NULL: it has no gate */
+    uint32_t later; /* the last stage behind a gate that has a name of its own; 0: no gate */
     gy_dag *dag;
     uint32_t outputs;      /* files of the answer */
     gy_job_report *report; /* NULL: it did not run */
     char folder[4096];     /* around the answer; "": there is none */
 };
+
+/* ---- gates.c ---- */
+
+/** Whether it is known that a side of a join is at most bytes_max, or over it. */
+bool gy_query_is_sure_of_size(const gy_query_node *side, double guess, double bytes_max);
+/** GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_gate_add(gy_query_stages *stages, const gy_query_gate *gate);
+/** The gate of an operator; NULL: it has none. */
+const gy_query_gate *gy_query_gate_find(const gy_query_stages *stages,
+                                        const gy_query_node *node);
+/** How many stages run first. */
+uint32_t gy_query_stages_first(const gy_query_stages *stages);
+/** Number those that run first before all others, both in their order. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_stages_order(gy_query_stages *stages);
 
 /** A sample has at most so many rows of a vertex. */
 enum { GY_QUERY_SAMPLE_ROWS = 1000 };
@@ -77,6 +95,11 @@ void *gy_query_stages_take(gy_query_stages *stages, size_t count, size_t size_by
 GY_MUST_CHECK gy_status gy_query_stages_add(gy_query_stages *stages,
                                             const gy_query_table *table, uint32_t vertices,
                                             gy_query_stage **made);
+/** A vertex for each of stage `of`, one that has ended, that reads its rows alone; the new
+ * stage runs first if that one does, and has ended. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_stages_beside(gy_query_stages *stages, uint32_t of,
+                                               const uint32_t *columns, uint32_t count,
+                                               gy_query_stage **out);
 /** A column of numbers that no statement names. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_query_stages_column(gy_query_stages *stages, uint32_t *column);
 /** Let a stage read an input. GY_NOMEM */

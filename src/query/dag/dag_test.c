@@ -63,7 +63,8 @@ typedef struct case_of {
 static void begin(case_of *of, const char *sql, uint32_t parts)
 {
     const gy_query_catalog catalog = {.find = find};
-    const gy_query_cut_options how = {.parts = parts, .broadcast_bytes = 1 << 20};
+    const gy_query_cut_options how = {
+        .parts = parts, .broadcast_bytes = 1 << 20, .has_gates = true};
     of->report = (gy_sql_report){.status = GY_OK};
     of->source = (gy_sql_source){
         .path = "query", .text = sql, .size = strlen(sql), .report = &of->report};
@@ -118,14 +119,110 @@ GY_TEST(plans_are_cut_where_rows_come_together)
     }
 }
 
-/* ---- Texts ---- */
+/* ---- Sizes ---- */
 
-static void write_stage(const case_of *of, uint32_t stage, gy_text *text)
+static void write_stage(const gy_query_stages *stages, uint32_t stage, gy_text *text)
 {
     const gy_query_reading reading = {.columns = "a int", .delimiter = '|', .is_part = true};
-    gy_query_fragment_write(&of->stages, of->stages.items[stage], &reading, text);
+    gy_query_fragment_write(stages, stages->items[stage], &reading, text);
     assert_int_equal(text->status, GY_OK);
 }
+
+/* A join of some size goes one way; what ran before that was known is the same work. */
+static void check_size(const case_of *of, double size, bool is_broadcast)
+{
+    enum { NODES_MAX = 64 };
+    double sizes[NODES_MAX];
+    const gy_query_cut_options how = {
+        .parts = 4, .broadcast_bytes = 1 << 20, .has_gates = true, .sizes = sizes};
+    gy_query_stages cut;
+    assert_true(of->plan.node_count <= NODES_MAX);
+    for (uint32_t i = 0; i < NODES_MAX; i++) {
+        sizes[i] = size;
+    }
+    assert_int_equal(gy_query_cut(&of->plan, &how, &cut), GY_OK);
+    assert_int_equal(cut.gate_count, of->stages.gate_count);
+    uint32_t first = 0;
+    for (; first < of->stages.count && of->stages.items[first]->is_first; first++) {
+        gy_text a = {.data = NULL}, b = {.data = NULL};
+        assert_true(cut.items[first]->is_first);
+        write_stage(&of->stages, first, &a);
+        write_stage(&cut, first, &b);
+        assert_string_equal(gy_text_get(&a), gy_text_get(&b));
+        gy_text_free(&a);
+        gy_text_free(&b);
+    }
+    assert_true(first > 0 && first < cut.count && !cut.items[first]->is_first);
+    for (uint32_t i = 0; i < cut.gate_count; i++) {
+        assert_int_equal(cut.gates[i].is_broadcast, is_broadcast);
+        assert_true(cut.gates[i].bytes == size);
+        for (uint32_t k = 0; k < cut.gates[i].stage_count; k++) {
+            assert_true(cut.gates[i].stages[k] < first);
+            assert_int_equal(cut.items[cut.gates[i].stages[k]]->sink.parts, 1);
+        }
+    }
+    gy_query_stages_fini(&cut);
+}
+
+static const struct {
+    const char *sql;
+    uint32_t gates;
+} joins[] = {
+    {"select t.c from t join v on t.a = v.a where v.e > '2024-05-01'", 1},
+    {"select t.c from t join v on t.a = v.a where t.b = 1 and t.x = 2.5", 1},
+    /* a join within a side is decided by its guess */
+    {"select t.c from t join (select v.a, count(*) as n from v join t w on v.a = w.b where w.x "
+     "> 1 "
+     "group by 1) z on t.a = z.a",
+     1},
+    {"select t.c from v join t on t.a = v.a and t.x > 1 join t w on w.b = v.a and w.x > 2 "
+     "order by t.c",
+     2},
+    {"select count(*) from v where a in (select b from t where x < 3) union all "
+     "select count(*) from v left join (select * from t where x > 0) z on z.a = v.a",
+     2},
+};
+
+GY_TEST(sizes_decide_joins_and_change_nothing_that_ran)
+{
+    for (size_t i = 0; i < GY_COUNT(joins); i++) {
+        case_of of;
+        begin(&of, joins[i].sql, 4);
+        if (of.stages.gate_count != joins[i].gates) {
+            fail_msg("%s has %u gates", joins[i].sql, of.stages.gate_count);
+        }
+        check_size(&of, 1 << 20, true);
+        check_size(&of, (1 << 20) + 1, false);
+        check_size(&of, 0, true);
+        end(&of);
+    }
+}
+
+/* What cannot be large, has no keys or gives rows of its own waits for no size. */
+GY_TEST(joins_that_sizes_cannot_decide_have_no_gate)
+{
+    static const char *const plain[] = {
+        "select t.c from t join u on t.a = u.a",
+        "select t.c from t full join v on t.a = v.a",
+        "select t.c from t join v on t.a < v.a",
+        "select a from t where a not in (select a from v)",
+        "select t.c from t join (values (1), (2)) z(a) on t.a = z.a",
+        "select c from t where b = (select max(a) from v)",
+        "select t.c from t join (select a from v order by a limit 9) z on t.a = z.a",
+        "select t.c from t join (select a, count(*) as n from u group by a) z on t.a = z.a"};
+    for (size_t i = 0; i < GY_COUNT(plain); i++) {
+        case_of of;
+        begin(&of, plain[i], 4);
+        assert_int_equal(of.stages.gate_count, 0);
+        end(&of);
+    }
+    case_of one;
+    begin(&one, joins[0].sql, 1);
+    assert_int_equal(one.stages.gate_count, 0);
+    end(&one);
+}
+
+/* ---- Texts ---- */
 
 static const char *const same[][2] = {
     {"select c, sum(b + 1) from t where a > 5 group by c",
@@ -145,8 +242,8 @@ GY_TEST(the_same_work_has_the_same_text)
         assert_int_equal(left.stages.count, right.stages.count);
         for (uint32_t k = 0; k < left.stages.count; k++) {
             gy_text a = {.data = NULL}, b = {.data = NULL};
-            write_stage(&left, k, &a);
-            write_stage(&right, k, &b);
+            write_stage(&left.stages, k, &a);
+            write_stage(&right.stages, k, &b);
             assert_string_equal(gy_text_get(&a), gy_text_get(&b));
             gy_text_free(&a);
             gy_text_free(&b);
@@ -188,7 +285,7 @@ GY_TEST(texts_that_are_no_stage_are_refused)
         begin(&of, cuts[i].sql, 4);
         for (uint32_t k = 0; k < of.stages.count; k++) {
             gy_text text = {.data = NULL};
-            write_stage(&of, k, &text);
+            write_stage(&of.stages, k, &text);
             break_text(&text, &chance);
             gy_text_free(&text);
         }

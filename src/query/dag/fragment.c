@@ -353,6 +353,12 @@ static bool node_fits(const gy_query_node *node, int levels)
            (node->right == NULL || node_fits(node->right, levels - 1));
 }
 
+/* Half: stages have operators that the plan has not. */
+bool gy_query_may_have_gates(const gy_query_node *root)
+{
+    return node_fits(root, GY_QUERY_FRAGMENT_DEPTH_MAX / 2);
+}
+
 bool gy_query_stage_fits(const gy_query_stage *stage)
 {
     return node_fits(stage->root, GY_QUERY_FRAGMENT_DEPTH_MAX);

@@ -3,10 +3,12 @@
 #include "query/dag/dag_priv.h"
 
 #include "base/disk.h"
+#include "flow/dag.h"
 #include "store/store.h"
 
 #include <gyre/query.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +16,27 @@
 
 /* ---- Making ---- */
 
+/* The pieces of a table, made once. */
+static gy_status pieces_of(gy_query_job *job, const gy_query_table *table,
+                           const gy_query_pieces **pieces)
+{
+    for (size_t i = 0; i < job->piece_count; i++) {
+        if (job->pieces[i].table == table) {
+            *pieces = &job->pieces[i];
+            return GY_OK;
+        }
+    }
+    GY_TRY(GY_GROW("query.pieces", job->pieces, job->piece_capacity, job->piece_count + 1));
+    gy_query_pieces *made = &job->pieces[job->piece_count];
+    GY_TRY(gy_query_pieces_make(table, job->options.piece_bytes, job->options.engine, made));
+    made->table = table;
+    job->piece_count++;
+    *pieces = made;
+    return GY_OK;
+}
+
 static gy_status find_pieces(gy_query_job *job)
 {
-    job->pieces = gy_alloc_zero("query.pieces", job->stages.count + 1u, sizeof(*job->pieces));
-    if (job->pieces == NULL) {
-        return GY_NOMEM;
-    }
     for (uint32_t i = 0; i < job->stages.count; i++) {
         gy_query_stage *stage = job->stages.items[i];
         if (!gy_query_stage_fits(stage)) {
@@ -29,9 +46,9 @@ static gy_status find_pieces(gy_query_job *job)
             GY_ASSERT(stage->like < i);
             stage->vertices = job->stages.items[stage->like]->vertices;
         } else if (stage->table != NULL) {
-            GY_TRY(gy_query_pieces_make(stage->table, job->options.piece_bytes,
-                                        job->options.engine, &job->pieces[i]));
-            stage->vertices = (uint32_t)job->pieces[i].count;
+            const gy_query_pieces *pieces = NULL;
+            GY_TRY(pieces_of(job, stage->table, &pieces));
+            stage->vertices = (uint32_t)pieces->count;
         }
     }
     return GY_OK;
@@ -46,8 +63,8 @@ static void count_ports(gy_query_job *job)
             gy_query_input *input = stage->inputs[k];
             input->ports = 0;
             for (uint32_t n = 0; n < input->stage_count; n++) {
-                input->ports +=
-                    input->is_beside ? 1 : job->stages.items[input->stages[n]]->vertices;
+                const gy_query_stage *from = job->stages.items[input->stages[n]];
+                input->ports += input->is_beside ? 1 : from->vertices;
             }
         }
     }
@@ -69,9 +86,10 @@ static gy_status make_vertex(gy_query_job *job, uint32_t number, uint32_t vertex
     gy_text *text = &to->texts[vertex];
     const char **files = &to->files[2 * (size_t)vertex];
     if (stage->table != NULL) {
-        const uint32_t of = stage->like != GY_QUERY_NONE ? stage->like : number;
-        reading = job->pieces[of].items[vertex].reading;
-        files[0] = job->pieces[of].items[vertex].file;
+        const gy_query_pieces *pieces = NULL;
+        GY_TRY(pieces_of(job, stage->table, &pieces));
+        reading = pieces->items[vertex].reading;
+        files[0] = pieces->items[vertex].file;
     }
     reading.memory_bytes = job->options.memory_bytes;
     gy_text_add(text, "%u\n", number);
@@ -87,6 +105,18 @@ static gy_status make_vertex(gy_query_job *job, uint32_t number, uint32_t vertex
     return text->status;
 }
 
+/* Behind gates it is not known before what a stage is; there are names of so many. */
+static void name_stage(const gy_query_job *job, uint32_t number, char name[64])
+{
+    const gy_query_stage *stage = job->stages.items[number];
+    const bool is_later = job->later > 0 && !stage->is_first;
+    gy_print(name, 64, "%u %s", is_later ? GY_MIN(number, job->later) : number,
+             is_later               ? "later"
+             : stage->table != NULL ? "scan"
+             : stage->vertices > 1  ? "part"
+                                    : "all");
+}
+
 /* A stage's vertices; of a table a vertex for each piece. */
 static gy_status add_vertices(gy_query_job *job, uint32_t number, gy_part *part)
 {
@@ -97,10 +127,7 @@ static gy_status add_vertices(gy_query_job *job, uint32_t number, gy_part *part)
                   .texts = gy_alloc_zero("query.vertices", count + 1, sizeof(gy_text)),
                   .files = gy_alloc_zero("query.vertices", 2 * count + 1, sizeof(char *)),
                   .count = count};
-    gy_print(all.name, sizeof(all.name), "%u %s", number,
-             stage->table != NULL ? "scan"
-             : count > 1          ? "part"
-                                  : "all");
+    name_stage(job, number, all.name);
     gy_status status =
         all.options != NULL && all.texts != NULL && all.files != NULL ? GY_OK : GY_NOMEM;
     for (uint32_t i = 0; i < count && status == GY_OK; i++) {
@@ -118,44 +145,262 @@ static gy_status add_vertices(gy_query_job *job, uint32_t number, gy_part *part)
     return status;
 }
 
-static void connect(gy_query_job *job, const gy_part *parts, uint32_t number)
+/* Stages while they are joined: those that run first are vertices of the gate behind it. */
+typedef struct joining {
+    gy_part *parts;   /* (stage count) of the others */
+    uint32_t *first;  /* (stage count) where a stage's vertices begin among those of the gate */
+    uint32_t *behind; /* vertices of the gate; NULL: all stages have parts */
+} joining;
+
+/* Let a stage behind the gate read one before it, of one output. */
+static void connect_first(gy_query_job *job, const joining *all, uint32_t number,
+                          const gy_query_input *input, uint32_t from)
 {
-    const gy_query_stage *stage = job->stages.items[number];
-    for (uint32_t k = 0; k < stage->input_count; k++) {
-        for (uint32_t n = 0; n < stage->inputs[k]->stage_count; n++) {
-            (void)(stage->inputs[k]->is_beside ? gy_part_pointwise : gy_part_bipartite)(
-                parts[stage->inputs[k]->stages[n]], parts[number], GY_CHANNEL_FILE);
+    const gy_query_stage *stage = job->stages.items[from];
+    const uint32_t *behind = all->behind + all->first[from];
+    const gy_dag_part *part = gy_flow_part_get(job->dag, all->parts[number]);
+    uint32_t to[2] = {0, UINT32_MAX}, vertex = 0;
+    GY_ASSERT(stage->sink.parts == 1 && (input->is_whole || input->is_beside));
+    if (part == NULL) {
+        return;
+    }
+    gy_part_cursor cursor = gy_flow_part_read(job->dag, part, GY_PART_VERTICES);
+    for (; gy_flow_part_next(&cursor, &to[0]); vertex++) {
+        const uint32_t end = input->is_beside ? vertex + 1 : stage->vertices;
+        for (uint32_t i = input->is_beside ? vertex : 0; i < end; i++) {
+            gy_dag_join(job->dag, (uint32_t[2]){behind[i], 0}, to, GY_CHANNEL_FILE);
         }
     }
 }
 
-static gy_status make_dag(gy_query_job *job)
+static void connect(gy_query_job *job, const joining *all, uint32_t number)
 {
-    GY_TRY(gy_dag_new(job->options.flow, "query", &job->dag));
-    gy_part *parts = gy_alloc_zero("query.parts", job->stages.count + 1u, sizeof(*parts));
-    if (parts == NULL) {
+    const gy_query_stage *stage = job->stages.items[number];
+    for (uint32_t k = 0; k < stage->input_count; k++) {
+        const gy_query_input *input = stage->inputs[k];
+        for (uint32_t n = 0; n < input->stage_count; n++) {
+            const uint32_t from = input->stages[n];
+            if (all->behind != NULL && job->stages.items[from]->is_first) {
+                connect_first(job, all, number, input, from);
+            } else {
+                (void)(input->is_beside ? gy_part_pointwise : gy_part_bipartite)(
+                    all->parts[from], all->parts[number], GY_CHANNEL_FILE);
+            }
+        }
+    }
+}
+
+/* The stages [begin, end), and what they read. */
+static gy_status make_stages(gy_query_job *job, uint32_t begin, uint32_t end, joining *all)
+{
+    gy_status status = GY_OK;
+    for (uint32_t i = begin; i < end && status == GY_OK; i++) {
+        status = add_vertices(job, i, &all->parts[i]);
+    }
+    for (uint32_t i = begin; i < end && status == GY_OK; i++) {
+        connect(job, all, i);
+    }
+    return status;
+}
+
+static void merge_part(gy_part *all, uint32_t count, gy_part part)
+{
+    *all = count == 0 ? part : gy_part_merge(*all, part);
+}
+
+/* What the answer is of becomes the job's output. */
+static void give_results(gy_query_job *job, const joining *all)
+{
+    gy_part results = {.dag = NULL};
+    for (uint32_t i = 0; i < job->stages.result_count; i++) {
+        const uint32_t number = job->stages.results[i];
+        merge_part(&results, i, all->parts[number]);
+        job->outputs += job->stages.items[number]->vertices;
+    }
+    gy_part_output(results, OUTPUT);
+}
+
+static gy_status cut_stages(const gy_query_job *job, const double *sizes,
+                            gy_query_stages *stages)
+{
+    const gy_query_cut_options how = {.parts = job->options.parts,
+                                      .broadcast_bytes = job->options.broadcast_bytes,
+                                      .has_gates = gy_query_may_have_gates(job->plan->root),
+                                      .sizes = sizes};
+    return gy_query_cut(job->plan, &how, stages);
+}
+
+/* ---- Behind the gate ---- */
+
+/* The sizes of joins' sides, as their vertices told. */
+static gy_status take_sizes(gy_query_job *job, const gy_refinement *refinement)
+{
+    int64_t port = 0;
+    for (uint32_t g = 0; g < job->stages.gate_count; g++) {
+        const gy_query_gate *gate = &job->stages.gates[g];
+        job->sizes[gate->join] = 0;
+        for (uint32_t n = 0; n < gate->stage_count; n++) {
+            const gy_query_stage *stage = job->stages.items[gate->stages[n]];
+            for (uint32_t i = 0; i < stage->vertices; i++, port += stage->sink.parts) {
+                size_t told = 0;
+                uint64_t bytes = 0;
+                const void *sample = gy_refinement_sample(refinement, port, &told);
+                if (told != sizeof(bytes)) {
+                    return gy_fail(GY_FORMAT, "a side of a join has no size");
+                }
+                memcpy(&bytes, sample, sizeof(bytes));
+                job->sizes[gate->join] += (double)bytes;
+            }
+        }
+    }
+    return GY_OK;
+}
+
+/* Where the vertices of stages stand among those of the gate. */
+static gy_status find_first(const gy_query_job *job, gy_part outputs, joining *all)
+{
+    uint32_t count = 0, vertex = 0;
+    for (uint32_t g = 0; g < job->stages.gate_count; g++) {
+        const gy_query_gate *gate = &job->stages.gates[g];
+        for (uint32_t n = 0; n < gate->stage_count; n++) {
+            all->first[gate->stages[n]] = count;
+            count += job->stages.items[gate->stages[n]]->vertices;
+        }
+    }
+    all->behind = gy_alloc_zero("query.gate", count + 1u, sizeof(*all->behind));
+    const gy_dag_part *part = gy_flow_part_get(job->dag, outputs);
+    if (all->behind == NULL || part == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = GY_OK;
-    for (uint32_t i = 0; i < job->stages.count && status == GY_OK; i++) {
-        status = add_vertices(job, i, &parts[i]);
+    gy_part_cursor cursor = gy_flow_part_read(job->dag, part, GY_PART_VERTICES);
+    for (uint32_t i = 0; i < count && gy_flow_part_next(&cursor, &vertex); i++) {
+        all->behind[i] = vertex;
     }
-    for (uint32_t i = 0; i < job->stages.count && status == GY_OK; i++) {
-        connect(job, parts, i);
+    return GY_OK;
+}
+
+static gy_status new_joining(const gy_query_job *job, joining *all)
+{
+    const size_t count = job->stages.count + 1u;
+    *all = (joining){.parts = gy_alloc_zero("query.parts", count, sizeof(*all->parts)),
+                     .first = gy_alloc_zero("query.parts", count, sizeof(*all->first))};
+    return all->parts != NULL && all->first != NULL ? GY_OK : GY_NOMEM;
+}
+
+static void free_joining(joining *all)
+{
+    gy_free(all->parts);
+    gy_free(all->first);
+    gy_free(all->behind);
+}
+
+/* Cut the plan by the sizes, and make the rest of its stages. */
+static gy_status make_rest(gy_query_job *job, const gy_refinement *refinement, gy_part outputs)
+{
+    gy_query_stages stages;
+    joining all = {.parts = NULL};
+    GY_TRY(take_sizes(job, refinement));
+    gy_status status = cut_stages(job, job->sizes, &stages);
+    if (status != GY_OK) {
+        gy_query_stages_fini(&stages);
+        return status;
     }
-    const uint32_t *results = job->stages.results;
-    for (uint32_t i = 0; i < job->stages.result_count && status == GY_OK; i++) {
-        parts[job->stages.count] =
-            i == 0 ? parts[results[0]]
-                   : gy_part_merge(parts[job->stages.count], parts[results[i]]);
-        job->outputs += job->stages.items[results[i]]->vertices;
+    gy_query_stages_fini(&job->stages);
+    job->stages = stages;
+    GY_TRY(find_pieces(job));
+    count_ports(job);
+    status = new_joining(job, &all);
+    status = status == GY_OK ? find_first(job, outputs, &all) : status;
+    if (status == GY_OK) {
+        const uint32_t first = gy_query_stages_first(&job->stages);
+        status = make_stages(job, first, job->stages.count, &all);
     }
     if (status == GY_OK) {
-        gy_part_output(parts[job->stages.count], OUTPUT);
-        status = gy_dag_status(job->dag);
+        give_results(job, &all);
     }
-    gy_free(parts);
+    free_joining(&all);
     return status;
+}
+
+static void pass_gate(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
+{
+    size_t size = 0;
+    gy_query_job *job = NULL;
+    memcpy(&job, gy_refinement_parameter(refinement, &size), sizeof(job));
+    GY_ASSERT(size == sizeof(job) && job->dag == dag);
+    const gy_status status = make_rest(job, refinement, outputs);
+    if (status != GY_OK) {
+        gy_dag_fail(dag, status, "%s", gy_error_text());
+    }
+}
+
+/* The names of stages behind the gate: of as many as there are where all joins go by hash, and
+ * others have that of the last one. */
+static gy_status name_later(gy_query_job *job, const char ***names)
+{
+    gy_query_stages most;
+    const size_t joins = job->plan->node_count;
+    for (size_t i = 0; i < joins; i++) {
+        job->sizes[i] = HUGE_VAL;
+    }
+    const gy_status status = cut_stages(job, job->sizes, &most);
+    const uint32_t count = GY_MAX(most.count, job->stages.count);
+    gy_query_stages_fini(&most);
+    GY_TRY(status);
+    const uint32_t first = gy_query_stages_first(&job->stages);
+    char(*texts)[64] = gy_query_stages_take(&job->stages, count, sizeof(*texts));
+    *names = gy_query_stages_take(&job->stages, count, sizeof(char *));
+    if (texts == NULL || *names == NULL) {
+        return GY_NOMEM;
+    }
+    job->later = count - 1;
+    for (uint32_t i = first; i < count; i++) {
+        gy_print(texts[i], sizeof(texts[i]), "%u later", i);
+        (*names)[i - first] = texts[i];
+    }
+    return GY_OK;
+}
+
+/* The stages before the gate, and the gate. */
+static gy_status make_first(gy_query_job *job, joining *all)
+{
+    const char **names = NULL;
+    gy_part sides = {.dag = NULL};
+    uint32_t count = 0;
+    job->sizes = gy_alloc_zero("query.sizes", job->plan->node_count + 1u, sizeof(*job->sizes));
+    if (job->sizes == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(name_later(job, &names));
+    GY_TRY(make_stages(job, 0, gy_query_stages_first(&job->stages), all));
+    for (uint32_t g = 0; g < job->stages.gate_count; g++) {
+        const gy_query_gate *gate = &job->stages.gates[g];
+        for (uint32_t n = 0; n < gate->stage_count; n++) {
+            merge_part(&sides, count++, all->parts[gate->stages[n]]);
+        }
+    }
+    gy_part_refine(sides, &(gy_refine_options){.work = pass_gate,
+                                               .parameter = &job,
+                                               .parameter_bytes = sizeof(job),
+                                               .stages = names});
+    return GY_OK;
+}
+
+static gy_status make_dag(gy_query_job *job)
+{
+    joining all;
+    GY_TRY(gy_dag_new(job->options.flow, "query", &job->dag));
+    gy_status status = new_joining(job, &all);
+    if (status == GY_OK && job->stages.gate_count > 0) {
+        status = make_first(job, &all);
+    } else if (status == GY_OK) {
+        status = make_stages(job, 0, job->stages.count, &all);
+        if (status == GY_OK) {
+            give_results(job, &all);
+        }
+    }
+    free_joining(&all);
+    return status == GY_OK ? gy_dag_status(job->dag) : status;
 }
 
 /* Whether it reads frames of this process. */
@@ -176,9 +421,8 @@ gy_status gy_query_job_new(const gy_query_plan *plan, const gy_query_job_options
         return GY_NOMEM;
     }
     made->options = *options;
-    const gy_query_cut_options how = {.parts = options->parts,
-                                      .broadcast_bytes = options->broadcast_bytes};
-    gy_status status = gy_query_cut(plan, &how, &made->stages);
+    made->plan = plan;
+    gy_status status = cut_stages(made, NULL, &made->stages);
     status = status == GY_OK ? find_pieces(made) : status;
     if (status == GY_OK) {
         count_ports(made);
@@ -215,9 +459,10 @@ void gy_query_job_free(gy_query_job *job)
     }
     gy_dag_free(job->dag);
     gy_job_report_free(job->report);
-    for (uint32_t i = 0; job->pieces != NULL && i < job->stages.count; i++) {
+    for (size_t i = 0; i < job->piece_count; i++) {
         gy_query_pieces_fini(&job->pieces[i]);
     }
+    gy_free(job->sizes);
     gy_free(job->pieces);
     gy_query_stages_fini(&job->stages);
     gy_free(job);

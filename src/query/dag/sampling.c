@@ -41,9 +41,8 @@ static gy_status input_of(gy_query_stages *stages, const uint32_t *columns, uint
     return GY_OK;
 }
 
-/* A vertex for each of stage `of`, that reads its rows alone. */
-static gy_status add_beside(gy_query_stages *stages, uint32_t of, const uint32_t *columns,
-                            uint32_t count, gy_query_stage **out)
+gy_status gy_query_stages_beside(gy_query_stages *stages, uint32_t of, const uint32_t *columns,
+                                 uint32_t count, gy_query_stage **out)
 {
     const gy_query_node *root = stages->items[of]->root;
     gy_query_input *input = NULL;
@@ -54,6 +53,7 @@ static gy_status add_beside(gy_query_stages *stages, uint32_t of, const uint32_t
     }
     from[0] = of;
     (*out)->like = of;
+    (*out)->is_first = stages->items[of]->is_first;
     (*out)->is_ended = true;
     GY_TRY(input_of(stages, root->columns, root->count, from, 1, &input));
     input->is_whole = false;
@@ -72,11 +72,13 @@ typedef struct sampling {
     uint32_t *from;     /* (count) stages that sample */
     uint32_t count;
     uint32_t *chooser; /* (1) */
+    bool is_first;     /* as those are that are divided by what is chosen */
 } sampling;
 
 static gy_status begin(gy_query_stages *stages, const gy_query_key *order, uint32_t order_count,
-                       uint32_t count, sampling *out)
+                       const gy_query_input *divided, sampling *out)
 {
+    const uint32_t count = divided->stage_count;
     *out = (sampling){.stages = stages,
                       .sink = {.kind = GY_QUERY_SAMPLED,
                                .parts = 1,
@@ -84,7 +86,8 @@ static gy_status begin(gy_query_stages *stages, const gy_query_key *order, uint3
                                .order_count = order_count},
                       .columns = gy_query_stages_take(stages, order_count, sizeof(uint32_t)),
                       .from = gy_query_stages_take(stages, count, sizeof(uint32_t)),
-                      .chooser = gy_query_stages_take(stages, 1, sizeof(uint32_t))};
+                      .chooser = gy_query_stages_take(stages, 1, sizeof(uint32_t)),
+                      .is_first = stages->items[divided->stages[0]]->is_first};
     if (out->columns == NULL || out->from == NULL || out->chooser == NULL) {
         return GY_NOMEM;
     }
@@ -103,6 +106,7 @@ static void add_sample(sampling *in)
     gy_query_stage *made = in->stages->items[in->stages->count - 1];
     made->sink = in->sink;
     made->is_ended = true;
+    made->is_first = in->is_first;
     in->from[in->count++] = in->stages->count - 1;
 }
 
@@ -119,6 +123,7 @@ static gy_status choose(sampling *in, gy_query_sink_kind kind, uint32_t parts,
     made->sink.kind = kind;
     made->sink.ranges = parts;
     made->is_ended = true;
+    made->is_first = in->is_first;
     GY_TRY(input_of(in->stages, in->columns, in->sink.order_count + 1, in->from, in->count,
                     &input));
     GY_TRY(gy_query_stage_read(in->stages, made, input));
@@ -136,14 +141,15 @@ static gy_status divide_by_ranges(gy_query_stages *stages, gy_query_input *input
     gy_query_input *bounds = NULL;
     gy_query_stage *made = NULL;
     sampling samples;
-    GY_TRY(begin(stages, sink.order, sink.order_count, input->stage_count, &samples));
+    GY_TRY(begin(stages, sink.order, sink.order_count, input, &samples));
     if (divided == NULL) {
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < input->stage_count; i++) {
         stages->items[input->stages[i]]->sink =
             (gy_query_sink){.parts = 1, .ordinal = GY_QUERY_NONE};
-        GY_TRY(add_beside(stages, input->stages[i], samples.columns, sink.order_count, &made));
+        GY_TRY(gy_query_stages_beside(stages, input->stages[i], samples.columns,
+                                      sink.order_count, &made));
         add_sample(&samples);
     }
     GY_TRY(choose(&samples, GY_QUERY_BOUNDED, sink.parts, samples.columns, sink.order_count,
@@ -151,7 +157,8 @@ static gy_status divide_by_ranges(gy_query_stages *stages, gy_query_input *input
     for (uint32_t i = 0; i < input->stage_count; i++) {
         const gy_query_node *root = stages->items[input->stages[i]]->root;
         divided[i] = stages->count;
-        GY_TRY(add_beside(stages, input->stages[i], root->columns, root->count, &made));
+        GY_TRY(gy_query_stages_beside(stages, input->stages[i], root->columns, root->count,
+                                      &made));
         GY_TRY(gy_query_stage_read(stages, made, bounds));
         made->sink = sink;
         made->sink.chosen = made->input_count - 1;
@@ -259,7 +266,7 @@ static gy_status split_hot_keys(gy_query_stages *stages, const gy_query_stage *j
     for (uint32_t i = 0; i < sink->key_count; i++) {
         order[i] = (gy_query_key){.column = sink->keys[i]};
     }
-    GY_TRY(begin(stages, order, sink->key_count, spread->stage_count, &samples));
+    GY_TRY(begin(stages, order, sink->key_count, spread, &samples));
     for (uint32_t i = 0; i < spread->stage_count; i++) {
         GY_TRY(sample_files(&samples, spread->stages[i], count));
     }

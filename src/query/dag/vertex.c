@@ -18,6 +18,7 @@ typedef struct output {
     int64_t *counts;         /* (sink->parts) rows written */
     gy_rows_buffer buffer;
     int64_t rows;
+    uint64_t bytes; /* of frames */
 } output;
 
 /* ---- Writing ---- */
@@ -25,6 +26,7 @@ typedef struct output {
 static gy_status write_frame(output *out, uint32_t part, const gy_frame *frame)
 {
     out->counts[part] += gy_frame_rows(frame);
+    out->bytes += gy_rows_bytes(frame);
     out->buffer.size_bytes = 0;
     GY_TRY(gy_rows_bytes_write(frame, &out->buffer));
     const gy_status status =
@@ -255,6 +257,10 @@ static gy_status run_fragment(gy_query_work *work, const char *stage)
     gy_status status = gy_query_run_init(&run);
     run.keeping += out.sink->aggregate != NULL ? 1 : 0;
     status = status == GY_OK ? write_all(&out, &run, stage) : status;
+    if (status == GY_OK && out.sink->kind == GY_QUERY_HASHED) { /* gates ask for it */
+        status = gy_vertex_set_sample(work->vertex, &out.bytes, sizeof(out.bytes));
+        work->is_lost = work->is_lost || status != GY_OK;
+    }
     if (status == GY_OK) {
         count_work(&out, &run, stage);
     }
