@@ -277,25 +277,6 @@ static double bytes_of(const gy_query_node *node, double row_count)
     return row_count * (8.0 * node->count + 8);
 }
 
-/* Whether rows of the side in memory come out that have no match. */
-static bool gives_built(const gy_query_node *node, bool builds_left)
-{
-    switch (node->join) {
-    case GY_QUERY_INNER:
-    case GY_QUERY_ANTI_NULL:
-        return false;
-    case GY_QUERY_RIGHT:
-        return !builds_left;
-    case GY_QUERY_FULL:
-        return true;
-    case GY_QUERY_LEFT:
-    case GY_QUERY_SEMI:
-    case GY_QUERY_ANTI:
-    default:
-        return builds_left;
-    }
-}
-
 /* Each vertex of the probing side reads all of the other one. */
 static gy_status join_broadcast(cutter *c, const gy_query_node *node, bool builds_left,
                                 rows sides[2], rows *out)
@@ -331,7 +312,7 @@ static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool builds_
                               bool is_ordered, rows sides[2], rows *out)
 {
     gy_query_node *left = NULL, *right = NULL;
-    const bool has_built = gives_built(node, builds_left);
+    const bool has_built = gy_query_gives_built(node, builds_left);
     const bool is_left_alone = node->join == GY_QUERY_SEMI || node->join == GY_QUERY_ANTI;
     GY_TRY(add_stage(c, NULL, c->options->parts, out));
     gy_query_stage *stage = out->stages[0];
@@ -409,7 +390,7 @@ static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered,
     const bool builds_left = gy_query_builds_left(node);
     const gy_query_node *built = builds_left ? node->left : node->right;
     const double most = c->options->broadcast_bytes;
-    const bool has_built = gives_built(node, builds_left);
+    const bool has_built = gy_query_gives_built(node, builds_left);
     const bool may_hash =
         node->key_count > 0 && node->join != GY_QUERY_ANTI_NULL && c->options->parts > 1;
     const bool is_gated = c->options->has_gates && !c->is_first && may_hash && !has_built &&

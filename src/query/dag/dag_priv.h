@@ -48,6 +48,8 @@ struct gy_query_job {
 
 /* ---- gates.c ---- */
 
+/** Whether rows of the side in memory come out of a join that have no match. */
+bool gy_query_gives_built(const gy_query_node *node, bool builds_left);
 /** Whether it is known that a side of a join is at most bytes_max, or over it. */
 bool gy_query_is_sure_of_size(const gy_query_node *side, double guess, double bytes_max);
 /** GY_NOMEM */

@@ -6,6 +6,24 @@
  */
 #include "query/dag/dag_priv.h"
 
+bool gy_query_gives_built(const gy_query_node *node, bool builds_left)
+{
+    switch (node->join) {
+    case GY_QUERY_INNER:
+    case GY_QUERY_ANTI_NULL:
+        return false;
+    case GY_QUERY_RIGHT:
+        return !builds_left;
+    case GY_QUERY_FULL:
+        return true;
+    case GY_QUERY_LEFT:
+    case GY_QUERY_SEMI:
+    case GY_QUERY_ANTI:
+    default:
+        return builds_left;
+    }
+}
+
 /* A small part of what all vertices may read, of a file or by a limit, cannot become too large.
  */
 enum { SURELY = 16, LIKELY = 4 };
@@ -31,6 +49,7 @@ static bool is_surely_small(const gy_query_node *side, double bytes_max)
         return is_surely_small(side->left, bytes_max);
     case GY_QUERY_JOIN:
     case GY_QUERY_SET:
+    case GY_QUERY_APPLY:
     case GY_QUERY_KINDS:
     default:
         return false;
