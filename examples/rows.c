@@ -4,12 +4,14 @@
  *     cc rows.c -lgyre -o rows
  *     ./rows 'log/*.csv'             the answer
  *     ./rows 'log/*.csv' explain     how it is computed
+ *     ./rows 'log/*.csv' 4           the answer by a job of four processes
  *
  * The files have a header and columns page and status.
  */
 #include <gyre/gyre.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static gy_rows *popular(gy_rows_session *session, const char *files)
@@ -51,24 +53,51 @@ static gy_status print_plan(gy_rows *rows)
     return GY_OK;
 }
 
-int main(int argc, char **argv)
+static int answer(const gy_rows_session_options *options, const char *files, int is_plan)
 {
     gy_rows_session *session = NULL;
-    const int is_plan = argc == 3 && strcmp(argv[2], "explain") == 0;
-    if (argc != 2 && !is_plan) {
-        fputs("usage: rows FILES [explain]\n", stderr);
-        return 2;
-    }
-    gy_status status = gy_rows_session_new(NULL, &session);
+    gy_status status = gy_rows_session_new(options, &session);
     if (status != GY_OK) {
         fprintf(stderr, "rows: %s\n", gy_error_text());
         return 1;
     }
-    gy_rows *top = popular(session, argv[1]);
+    gy_rows *top = popular(session, files);
     status = is_plan ? print_plan(top) : print_answer(top);
     if (status != GY_OK) {
         fputs(gy_rows_report(top), stderr);
     }
     gy_rows_session_free(session); /* and all rows */
     return status != GY_OK;
+}
+
+/* 0: it is no number of processes. */
+static int number_of(const char *text)
+{
+    char *end = NULL;
+    const long number = strtol(text, &end, 10);
+    return *end == '\0' && number > 0 && number <= 1000 ? (int)number : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const gy_function functions[] = {GY_QUERY_VERTEX};
+    gy_flow *flow = NULL;
+    gy_flow_options job = {.processes = 0};
+    /* A process of a job is this program, too: it serves in this call. */
+    gy_status status = gy_flow_start(&argc, &argv, functions, 1, &flow);
+    if (status != GY_OK) {
+        return status < 0;
+    }
+    const int is_plan = argc == 3 && strcmp(argv[2], "explain") == 0;
+    job.processes = argc == 3 ? number_of(argv[2]) : 0;
+    if (argc < 2 || argc > 3 || (argc == 3 && !is_plan && job.processes == 0)) {
+        fputs("usage: rows FILES [explain | PROCESSES]\n", stderr);
+        gy_flow_end(flow);
+        return 2;
+    }
+    const gy_rows_session_options options = GY_OPTIONS(
+        gy_rows_session_options, .job = job.processes > 0 ? &job : NULL, .flow = flow);
+    const int failed = answer(&options, argv[1], is_plan);
+    gy_flow_end(flow);
+    return failed;
 }

@@ -10,6 +10,7 @@ const gy_compile_pass gy_compile_passes[] = {
     {"expand", gy_expand},
     {"constants", gy_rewrite_constants},
     {"algebra", gy_rewrite_algebra},
+    {"join", gy_pass_join},
     {"common", gy_rewrite_common},
     {"dead", gy_rewrite_dead},
     {"place", gy_place},

@@ -279,6 +279,9 @@ gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_common(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_constants(const gy_graph *in, gy_graph **out);
 gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
+/** Sums whose terms share their operands' sizes, such as the gradients of all time steps,
+ * become a few products of stacked operands; sums of pads become concats. */
+gy_status gy_pass_join(const gy_graph *in, gy_graph **out);
 /** Rows with an expansion that no signature lets run on its sharded inputs. */
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
 /** Nodes that are marked, [node], give way to their expansions; each has one. */

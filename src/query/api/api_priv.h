@@ -37,6 +37,7 @@ struct gy_rows {
     int64_t limit, offset; /* -1: all rows */
     gy_query *query;       /* of the last run or plan */
     gy_schema *schema;     /* of its answer; NULL: none, or a failure */
+    gy_text note;          /* of the last run and the caches that it filled */
     bool has_run;
 };
 

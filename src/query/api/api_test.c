@@ -409,6 +409,107 @@ GY_TEST(caches_are_filled_once)
     check_cache(1);
 }
 
+/* ---- Functions of the program ---- */
+
+static gy_status half(gy_function_call *call, const gy_function_value *arguments,
+                      gy_function_value *result)
+{
+    (void)call;
+    result->real = (double)arguments[0].integer / 2;
+    return GY_OK;
+}
+
+static void begin_product(gy_function_call *call, void *state)
+{
+    (void)call;
+    *(int64_t *)state = 1;
+}
+
+static gy_status multiply(gy_function_call *call, void *state,
+                          const gy_function_value *arguments)
+{
+    (void)call;
+    *(int64_t *)state *= arguments[0].integer;
+    return GY_OK;
+}
+
+static gy_status multiply_states(gy_function_call *call, void *state, const void *other)
+{
+    (void)call;
+    *(int64_t *)state *= *(const int64_t *)other;
+    return GY_OK;
+}
+
+static gy_status end_product(gy_function_call *call, const void *state,
+                             gy_function_value *result)
+{
+    (void)call;
+    result->integer = *(const int64_t *)state;
+    return GY_OK;
+}
+
+GY_TEST(texts_call_functions_of_the_program)
+{
+    static const gy_field number[] = {{.name = "x", .kind = GY_FIELD_INT64}};
+    gy_query_function all[] = {{.name = "half",
+                                .version = 1,
+                                .parameters = number,
+                                .parameter_count = 1,
+                                .result = {.kind = GY_FIELD_DOUBLE},
+                                .scalar = half},
+                               {.name = "product",
+                                .version = 1,
+                                .parameters = number,
+                                .parameter_count = 1,
+                                .result = {.kind = GY_FIELD_INT64},
+                                .state_bytes = sizeof(int64_t),
+                                .initialise = begin_product,
+                                .accumulate = multiply,
+                                .merge = multiply_states,
+                                .finish = end_product}};
+    gy_rows_session *own = NULL;
+    gy_text out = {.data = NULL};
+    const gy_rows_session_options options =
+        GY_OPTIONS(gy_rows_session_options, .tables = folder, .workers = 2,
+                   .functions = {.items = all, .count = GY_COUNT(all)});
+    assert_int_equal(gy_rows_session_new(&options, &own), GY_OK);
+    gy_rows *large = gy_rows_where(gy_rows_table(own, "log"), "half(bytes) > 2");
+    gy_rows *products = gy_rows_group(large, "url", "url, product(bytes) as p");
+    assert_int_equal(answer_of(gy_rows_order_by(products, "url"), &out), GY_OK);
+    assert_string_equal(gy_text_get(&out), "url,p\n/a,300\n/b,7\n/c,5\n");
+    gy_text_free(&out);
+    gy_rows_session_free(own);
+    own = NULL;
+    all[1].name = "count"; /* as a builtin one */
+    assert_int_equal(gy_rows_session_new(&options, &own), GY_ARG);
+    assert_null(own);
+}
+
+/* Where a guess of types was wrong a note says it, of what a cache was filled with, too. */
+GY_TEST(notes_say_where_types_were_wrong)
+{
+    char path[512];
+    path_of("late.csv", path);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs("n\n", file);
+    for (int i = 0; i < 300000; i++) {
+        fprintf(file, "%d\n", i);
+    }
+    fputs("x\n", file);
+    assert_int_equal(fclose(file), 0);
+    for (int has_cache = 0; has_cache < 2; has_cache++) {
+        gy_text out = {.data = NULL};
+        gy_rows *late = gy_rows_select(gy_rows_table(session, "late"), "max(n) as n");
+        gy_rows *rows = gy_rows_select(has_cache ? gy_rows_cache(late) : late, "n");
+        assert_int_equal(answer_of(rows, &out), GY_OK);
+        assert_string_equal(gy_text_get(&out), "n\nx\n");
+        assert_non_null(strstr(gy_rows_note(rows), "late.csv:300002: "));
+        gy_text_free(&out);
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Large frames are taken in pieces by all workers, and come out in their order. */
 GY_TEST(frames_are_shared_by_workers)
 {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: the example of rows, built with the public headers alone, answers over several files, says how, and reports a
-# column that is not there with its call and a caret.
+# Goal: the example of rows, built with the public headers alone, answers over several files, here and by processes, says
+# how, and reports a column that is not there with its call and a caret.
 # usage: example_test.sh PROGRAM
 set -e
 work=$(mktemp -d)
@@ -18,9 +18,16 @@ cat >expected <<'END'
 END
 "$1" '*.csv' | sed 's/ *$//' >got
 diff expected got
+HOME=$work XDG_STATE_HOME=$work/state "$1" '*.csv' 2 | sed 's/ *$//' >got
+diff expected got
+[ -d state/gyre/jobs ]
 "$1" 1.csv explain >got
 grep -q '^sort count desc, page, count limit 5' got
 grep -q 'scan 1.csv: page, status' got
+if "$1" 1.csv 0 2>note; then
+    exit 1
+fi
+grep -q '^usage: ' note
 printf 'pge,status\n/a,200\n' >wrong.csv
 if "$1" wrong.csv 2>note; then
     exit 1

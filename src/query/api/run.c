@@ -28,6 +28,7 @@ gy_status gy_rows_ask(gy_rows *rows, gy_sql_select *select, bool is_planning,
     GY_TRY(gy_query_of_tree(&how, &tree, &rows->query));
     const gy_status status = gy_query_next(rows->query, schema, source);
     GY_ASSERT(status != GY_DONE);
+    gy_text_add(&rows->note, "%s", gy_query_note(rows->query));
     return status;
 }
 
@@ -37,6 +38,8 @@ static gy_status ask(gy_rows *rows, bool is_planning, gy_schema **schema,
     gy_schema_drop(rows->schema);
     rows->schema = NULL;
     rows->has_run = false;
+    gy_text_free(&rows->note);
+    rows->note = (gy_text){.data = NULL};
     GY_TRY(gy_rows_fill_caches(rows, is_planning));
     GY_TRY(gy_rows_ask(rows, rows->select, is_planning, schema, source));
     rows->has_run = !is_planning;
@@ -85,5 +88,5 @@ const char *gy_rows_report(const gy_rows *rows)
 
 const char *gy_rows_note(const gy_rows *rows)
 {
-    return rows->query != NULL ? gy_query_note(rows->query) : "";
+    return gy_text_get(&rows->note);
 }

@@ -99,7 +99,8 @@ void gy_rows_session_free(gy_rows_session *session)
     if (session == NULL) {
         return;
     }
-    for (const gy_rows *at = session->all; at != NULL; at = at->older) {
+    for (gy_rows *at = session->all; at != NULL; at = at->older) {
+        gy_text_free(&at->note);
         gy_query_free(at->query);
         gy_schema_drop(at->schema);
     }
