@@ -92,6 +92,7 @@ static int first_pass(const gy_graph *graph)
 
 static bool is_idle(const gy_compile_pass *pass, const gy_graph *bound)
 {
+    GY_ASSERT(bound->recompute_max >= 0 && pass->run != NULL);
     return (pass->run == gy_stages_cut && !has_stages(bound)) ||
            (pass->run == gy_recompute_chunks && bound->recompute_max == 0);
 }

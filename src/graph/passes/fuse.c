@@ -352,6 +352,7 @@ static bool unite(const group *a, const group *b, group *both)
 static bool is_of_one_time(const gy_graph *in, const group *both)
 {
     const gy_stage_mark *found = NULL;
+    GY_ASSERT(both->count >= 2);
     for (int m = 0; m < both->count; m++) {
         const gy_stage_mark *mark = &in->nodes[both->members[m]].mark;
         if (mark->chunk == 0) {

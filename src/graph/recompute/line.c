@@ -66,6 +66,7 @@ static void find_forward(const gy_graph *graph, gy_recompute_line *line, bool *l
  * sums are held, gathers are not. */
 static bool is_costly(const gy_graph *graph, const gy_mesh *mesh, const gy_graph_node *node)
 {
+    GY_ASSERT((node->op->flags & GY_OP_COLLECTIVE) == 0 || node->input_count == 1);
     return (node->op->flags & GY_OP_EFFECT) != 0 ||
            ((node->op->flags & GY_OP_COLLECTIVE) != 0 &&
             gy_local_bytes(mesh, &node->types[0]) <=
@@ -105,6 +106,7 @@ static void note_values(const gy_graph *graph, const gy_mesh *mesh, gy_recompute
 gy_mesh gy_recompute_last_rank(const gy_graph *graph)
 {
     gy_mesh last = graph->mesh;
+    GY_ASSERT(last.axes > 0 && last.axes <= GY_MESH_MAX);
     for (int axis = 0; axis < last.axes; axis++) {
         last.coordinates[axis] = last.sizes[axis] - 1;
     }
@@ -114,6 +116,7 @@ gy_mesh gy_recompute_last_rank(const gy_graph *graph)
 static void find(const gy_graph *graph, gy_recompute_line *line, bool *first, bool *second)
 {
     const gy_mesh last = gy_recompute_last_rank(graph);
+    GY_ASSERT(line->count == 0);
     find_phases(graph, line, first);
     find_forward(graph, line, first, second);
     for (int32_t i = 0; i < graph->node_count; i++) {
@@ -132,6 +135,7 @@ static void find(const gy_graph *graph, gy_recompute_line *line, bool *first, bo
 static gy_status find_stages(const gy_graph *graph, gy_recompute_line *line)
 {
     gy_stages stages;
+    GY_ASSERT(line->stage != NULL && graph->mesh.stages > 1);
     gy_status status = gy_stages_find(graph, &stages);
     if (status >= 0) {
         memcpy(line->stage, stages.of, (size_t)graph->node_count * sizeof(*line->stage));

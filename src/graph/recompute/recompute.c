@@ -146,6 +146,7 @@ static void find_wanted(remaker *r)
             GY_ASSERT(r->chunk_of[i] >= 0);
             chunk *own = &r->chunks[r->chunk_of[i]];
             own->again_s += gy_stages_work(&part, i);
+            GY_ASSERT(own->again_s >= 0);
             for (int32_t k = 0; k < node->output_count; k++) {
                 const int32_t value = node->first_value + k;
                 const bool is_saved = r->line.is_read[value] && !r->line.is_held[value];
@@ -215,6 +216,7 @@ static gy_status copy_node(remaker *r, int32_t index)
         }
         GY_ASSERT(!gy_value_is_none(inputs[k]));
     }
+    GY_ASSERT(r->is_wanted[index] && r->line.phase[index] == GY_PHASE_FORWARD);
     gy_text name = {.data = NULL};
     gy_text_add(&name, "%s.again", node->name);
     GY_TRY(name.status);
@@ -274,6 +276,7 @@ static gy_status emit_backward(remaker *r, int32_t index)
 
 static gy_status emit_all(remaker *r)
 {
+    GY_ASSERT(r->pass.out->node_count == 0);
     const gy_graph *in = r->pass.in;
     for (int32_t i = 0; i < in->node_count; i++) {
         if (r->line.phase[i] == GY_PHASE_BACKWARD) {
@@ -293,6 +296,7 @@ static gy_status remake(remaker *r)
 {
     const gy_graph *in = r->pass.in;
     const size_t nodes = (size_t)in->node_count + 1, values = (size_t)in->value_count + 1;
+    GY_ASSERT(r->chunk_count == 0 && r->pass.out->recomputed == 0);
     GY_TRY(gy_recompute_line_find(in, &r->line));
     gy_arena *arena = &r->line.arena;
     r->chunks = gy_arena_alloc(arena, nodes * sizeof(*r->chunks));

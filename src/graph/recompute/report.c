@@ -14,6 +14,7 @@ static int32_t count_chunks(const gy_graph *graph)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < graph->node_count; i++) {
+        GY_ASSERT(graph->nodes[i].mark.chunk >= 0);
         count = GY_MAX(count, graph->nodes[i].mark.chunk);
     }
     return count;
@@ -91,6 +92,7 @@ static void print_rows(const gy_graph *graph, int32_t count, const chunk_row *ro
         sum.flops += rows[i].flops;
         sum.again_s += rows[i].again_s;
     }
+    GY_ASSERT(again <= count && sum.saved_bytes >= 0);
     gy_text_add(text,
                 "== recomputation: %d of %d chunks are made again: %s are not held, %.4g "
                 "Mflop (%.3f ms, predicted) are added\n"
