@@ -23,6 +23,8 @@ GY_TEST(a_row_a_mesh)
 {
     assert_ends(MLP FOUR, 0, "mlp, batch 64, on 1 host of 4: 4 ranks, 10 GB/s near");
     assert_ends(MLP FOUR " | grep -c '^data='", 0, "8");
+    assert_ends(MLP FOUR " --zero 2 | awk '/^data=/ { print $2 }' | sort -u | tr -d '\\n'", 0,
+                "2");
     assert_ends(MLP FOUR " --mesh data=4 | grep -c '^data='", 0, "1");
     assert_ends(MLP FOUR " --mesh data=2,pipe=2 --zero 1 -m 2", 0, "one after the other");
     assert_ends(MLP FOUR ",schedule=1f1b --mesh pipe=4 -m 4", 0, "4 micro-batches, 1f1b");

@@ -155,9 +155,13 @@ static int meshes_of(const gy_cli_step *of, row *rows)
 {
     gy_virtual_mesh meshes[GY_VIRTUAL_MESHES_MAX];
     const int micros = of->options.micro_batches > 1 ? of->options.micro_batches : 1;
-    const int count = gy_virtual_meshes(&of->cluster, of->options.batch / micros, meshes);
-    for (int i = 0; i < count; i++) {
-        rows[i] = (row){.mesh = meshes[i]};
+    const int found = gy_virtual_meshes(&of->cluster, of->options.batch / micros, meshes);
+    int count = 0;
+    for (int i = 0; i < found; i++) {
+        if (of->options.zero == 0 || meshes[i].zero == 0) { /* --zero holds for all */
+            rows[count] = (row){.mesh = meshes[i]};
+            rows[count++].mesh.zero += of->options.zero;
+        }
     }
     return count;
 }
