@@ -258,6 +258,9 @@ static gy_status check_step(const gy_model *model, const gy_train_options *optio
                        "simulation: the model's mesh is of %d ranks, the cluster has %d", ranks,
                        gy_virtual_cluster_ranks(cluster));
     }
+    if (options->recompute == GY_RECOMPUTE_AUTO && cluster->memory_bytes == 0) {
+        return gy_fail(GY_ARG, "simulation: recompute auto needs the memory of a rank");
+    }
     if (rates == NULL && !(cluster->flops_s > 0)) {
         return gy_fail(GY_STATE, "simulation: neither measured kernels nor flops are known");
     }
@@ -282,9 +285,16 @@ gy_status gy_train_simulate_step(gy_model *model, const gy_train_options *option
     gy_virtual_step made = {.struct_size = step->struct_size};
     GY_TRY(gy_train_defaults(options, &filled));
     GY_TRY(check_step(model, &filled, cluster, rates));
+    const bool is_auto = filled.recompute == GY_RECOMPUTE_AUTO;
     filled.memory_bytes = 0;
+    filled.recompute = is_auto ? GY_RECOMPUTE_NONE : filled.recompute;
     GY_TRY(gy_model_build(model, &filled));
     GY_TRY(play_update(model, &filled, cluster, rates, &made));
+    if (is_auto && made.memory_bytes > cluster->memory_bytes) {
+        filled.recompute = GY_RECOMPUTE_LAYERS;
+        GY_TRY(gy_model_build(model, &filled));
+        GY_TRY(play_update(model, &filled, cluster, rates, &made));
+    }
     made.samples = filled.batch * filled.accumulate;
     *step = made;
     return GY_OK;
@@ -432,6 +442,7 @@ gy_status gy_train_measure(gy_model *model, gy_dataset *train, const gy_train_op
     }
     GY_TRY(gy_train_defaults(options, &filled));
     filled.accumulate = 1;
+    filled.recompute = GY_RECOMPUTE_NONE;
     filled.micro_batches = 0;
     filled.servers = NULL;
     filled.zero = 0;

@@ -187,6 +187,26 @@ GY_TEST(test_stages)
     assert_true(filled.memory_bytes < plain.memory_bytes);
 }
 
+/* Made again, layers hold less and compute more; auto does so where they would not fit. */
+GY_TEST(test_recompute)
+{
+    gy_virtual_cluster c = cluster(1, 1);
+    gy_train_options o = options(64);
+    const gy_virtual_step held = step_of(make_gpt, "data=1", &c, &o);
+    o.recompute = GY_RECOMPUTE_LAYERS;
+    const gy_virtual_step again = step_of(make_gpt, "data=1", &c, &o);
+    assert_true(again.memory_bytes < 0.8 * (double)held.memory_bytes);
+    assert_true(again.compute_s > 1.1 * held.compute_s);
+    assert_true(again.compute_s < 1.4 * held.compute_s);
+    o.recompute = GY_RECOMPUTE_AUTO;
+    gy_virtual_step step;
+    assert_status(simulate(make_gpt, "data=1", &c, &o, &step), GY_ARG);
+    c.memory_bytes = held.memory_bytes;
+    assert_true(step_of(make_gpt, "data=1", &c, &o).memory_bytes == held.memory_bytes);
+    c.memory_bytes--;
+    assert_true(step_of(make_gpt, "data=1", &c, &o).memory_bytes == again.memory_bytes);
+}
+
 /* Twice the same, and 4,096 ranks as fast as 8. */
 GY_TEST(test_many)
 {

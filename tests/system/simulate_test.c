@@ -28,6 +28,8 @@ GY_TEST(a_row_a_mesh)
     assert_ends(MLP FOUR " --mesh data=4 | grep -c '^data='", 0, "1");
     assert_ends(MLP FOUR " --mesh data=2,pipe=2 --zero 1 -m 2", 0, "one after the other");
     assert_ends(MLP FOUR ",schedule=1f1b --mesh pipe=4 -m 4", 0, "4 micro-batches, 1f1b");
+    assert_ends(MLP FOUR ",memory=1GB --recompute auto --mesh data=4", 0, "data=4 ");
+    assert_ends(MLP FOUR " --recompute auto --mesh data=4", 1, "needs the memory of a rank");
     assert_ends(MLP "--simulate gpus=2", 0, "shared memory, kernels as measured here");
 }
 

@@ -575,7 +575,8 @@ static int check_settings(const char *name)
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
-    if (strcmp(settings.recompute, "auto") == 0 && settings.memory == 0) {
+    if (strcmp(settings.recompute, "auto") == 0 && settings.memory == 0 &&
+        settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
     const int pinned = gy_cli_pins_check(&settings.pins, settings.mesh, settings.cut, &pins);
