@@ -504,6 +504,75 @@ GY_TEST(the_losses_know_no_mesh)
     }
 }
 
+/* Values of one time step are small and gradients of weights large: each rank has its rows all
+ * the same, and sends what a weight's gradient has. */
+static gy_status count_exchanges(kit_rank *me)
+{
+    static const int64_t hidden = 256;
+    gy_mesh *mesh = NULL;
+    gy_model *model = NULL;
+    gy_dataset set = text_set(SAMPLES);
+    gy_train_result result;
+    GY_TRY(gy_mesh_new(me->comm, "data=2", &mesh));
+    const gy_model_options base =
+        GY_OPTIONS(gy_model_options, .input_sizes = {LENGTH}, .mesh = mesh, .workers = 1,
+                   .class_names = letters, .class_count = CLASSES);
+    gy_status status = gy_lstm_new(
+        &GY_OPTIONS(gy_lstm_options, .layers = 1, .hidden = (int)hidden), &base, &model);
+    if (status == GY_OK) {
+        status = gy_train(model, &set, NULL,
+                          &GY_OPTIONS(gy_train_options, .steps = 1, .batch = 6), &result);
+    }
+    if (status == GY_OK) {
+        for (int i = 0; i < result.exchange_count; i++) {
+            ((_Atomic uint64_t *)
+                 me->arg)[result.exchanges[i].operation == GY_OPERATION_ALLREDUCE] +=
+                result.exchanges[i].count;
+        }
+        gy_train_result_free(&result);
+    }
+    gy_model_free(model);
+    gy_mesh_free(mesh);
+    return status;
+}
+
+GY_TEST(ranks_along_data_keep_their_rows)
+{
+    _Atomic uint64_t counts[2] = {0, 0}; /* of both ranks: others, allreduces */
+    kit_rank members[KIT_RANKS_MAX];
+    kit_run_ranks(2, count_exchanges, counts, members);
+    assert_int_equal(members[0].error.status, GY_OK);
+    assert_int_equal(members[1].error.status, GY_OK);
+    assert_int_equal(counts[0], 0);
+    assert_int_equal(counts[1], 2 * (1 + 3 + 2 + 1)); /* six parameters and the loss */
+}
+
+/* What batches hand on is of a training: the file has the parameters alone. */
+GY_TEST(a_trained_model_comes_back_from_its_file)
+{
+    char path[] = "/tmp/gyre-lstm-XXXXXX";
+    const int file = mkstemp(path);
+    gy_model *model = stirred(), *loaded = NULL;
+    gy_dataset set = text_set(SAMPLES);
+    gy_train_result result;
+    double loss[2] = {0, 0}, accuracy[2];
+    assert_true(file >= 0);
+    close(file);
+    assert_ok(gy_train(model, &set, NULL,
+                       &GY_OPTIONS(gy_train_options, .steps = 2, .batch = ROWS), &result));
+    gy_train_result_free(&result);
+    assert_ok(gy_model_save(model, path, NULL));
+    assert_ok(gy_model_load(path, NULL, &loaded));
+    assert_string_equal(gy_model_metadata(loaded, "gyre.configuration"),
+                        "layers 2, hidden 6, dropout 0, classes 5");
+    assert_ok(gy_model_evaluate(model, &set, 2, &loss[0], &accuracy[0], NULL));
+    assert_ok(gy_model_evaluate(loaded, &set, 2, &loss[1], &accuracy[1], NULL));
+    assert_true(loss[0] == loss[1]);
+    gy_model_free(model);
+    gy_model_free(loaded);
+    unlink(path);
+}
+
 GY_TEST(a_resumed_training_has_the_same_bits)
 {
     static story alone, first, second;
