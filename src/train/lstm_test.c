@@ -506,28 +506,39 @@ GY_TEST(the_losses_know_no_mesh)
 
 /* Values of one time step are small and gradients of weights large: each rank has its rows all
  * the same, and sends what a weight's gradient has. */
+typedef struct exchange_count {
+    const char *axes;
+    _Atomic uint64_t allreduces, others; /* of all ranks */
+} exchange_count;
+
 static gy_status count_exchanges(kit_rank *me)
 {
-    static const int64_t hidden = 256;
+    exchange_count *count = me->arg;
     gy_mesh *mesh = NULL;
     gy_model *model = NULL;
     gy_dataset set = text_set(SAMPLES);
     gy_train_result result;
-    GY_TRY(gy_mesh_new(me->comm, "data=2", &mesh));
+    GY_TRY(gy_mesh_new(me->comm, count->axes, &mesh));
     const gy_model_options base =
         GY_OPTIONS(gy_model_options, .input_sizes = {LENGTH}, .mesh = mesh, .workers = 1,
                    .class_names = letters, .class_count = CLASSES);
-    gy_status status = gy_lstm_new(
-        &GY_OPTIONS(gy_lstm_options, .layers = 1, .hidden = (int)hidden), &base, &model);
+    const bool has_stages = count->axes[0] == 'p';
+    gy_status status =
+        gy_lstm_new(&GY_OPTIONS(gy_lstm_options, .layers = has_stages ? 2 : 1, .hidden = 256),
+                    &base, &model);
     if (status == GY_OK) {
         status = gy_train(model, &set, NULL,
-                          &GY_OPTIONS(gy_train_options, .steps = 1, .batch = 6), &result);
+                          &GY_OPTIONS(gy_train_options, .steps = 1, .batch = 6,
+                                      .cut = has_stages ? "layer1.input.weight" : NULL),
+                          &result);
     }
     if (status == GY_OK) {
         for (int i = 0; i < result.exchange_count; i++) {
-            ((_Atomic uint64_t *)
-                 me->arg)[result.exchanges[i].operation == GY_OPERATION_ALLREDUCE] +=
-                result.exchanges[i].count;
+            const gy_operation operation = result.exchanges[i].operation;
+            if (operation != GY_OPERATION_BARRIER) {
+                *(operation == GY_OPERATION_ALLREDUCE ? &count->allreduces : &count->others) +=
+                    result.exchanges[i].count;
+            }
         }
         gy_train_result_free(&result);
     }
@@ -536,15 +547,29 @@ static gy_status count_exchanges(kit_rank *me)
     return status;
 }
 
-GY_TEST(ranks_along_data_keep_their_rows)
+static void count_on(exchange_count *count)
 {
-    _Atomic uint64_t counts[2] = {0, 0}; /* of both ranks: others, allreduces */
     kit_rank members[KIT_RANKS_MAX];
-    kit_run_ranks(2, count_exchanges, counts, members);
+    kit_run_ranks(2, count_exchanges, count, members);
     assert_int_equal(members[0].error.status, GY_OK);
     assert_int_equal(members[1].error.status, GY_OK);
-    assert_int_equal(counts[0], 0);
-    assert_int_equal(counts[1], 2 * (1 + 3 + 2 + 1)); /* six parameters and the loss */
+}
+
+GY_TEST(ranks_along_data_keep_their_rows)
+{
+    exchange_count count = {.axes = "data=2"};
+    count_on(&count);
+    assert_int_equal(count.others, 0);
+    assert_int_equal(count.allreduces, 2 * (1 + 3 + 2 + 1)); /* six parameters and the loss */
+}
+
+/* Of each time its value goes up and its gradient down, and nothing goes twice. */
+GY_TEST(stages_send_each_time_once)
+{
+    exchange_count count = {.axes = "pipe=2"};
+    count_on(&count);
+    assert_int_equal(count.allreduces, 0);
+    assert_int_equal(count.others, 2 * (2 * LENGTH + 1)); /* and the loss; sent and received */
 }
 
 /* What batches hand on is of a training: the file has the parameters alone. */

@@ -95,6 +95,14 @@ static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)
                : gy_hash(&node->attributes, sizeof(node->attributes), hash);
 }
 
+/* Views cost nothing, a message between stages does: each stage may have its own. */
+static bool is_apart(const gy_pass *pass, const gy_graph_node *made, const gy_graph_node *node)
+{
+    GY_ASSERT(pass->in->mesh.stages >= 0);
+    return pass->in->mesh.stages > 1 && (node->op->flags & GY_OP_VIEW) != 0 &&
+           made->mark.source != node->mark.source;
+}
+
 /* Nodes of one hash that differ follow each other by the high half of their keys. */
 static gy_status merge_or_copy(gy_pass *pass, gy_index *seen, int32_t index)
 {
@@ -104,7 +112,8 @@ static gy_status merge_or_copy(gy_pass *pass, gy_index *seen, int32_t index)
     canonical_inputs(pass, node, inputs);
     gy_key key = {.low = hash_of(node, inputs)};
     uint32_t made = gy_index_find(seen, key);
-    while (made != GY_NONE && !is_equal(&pass->out->nodes[made], node, inputs)) {
+    while (made != GY_NONE && (!is_equal(&pass->out->nodes[made], node, inputs) ||
+                               is_apart(pass, &pass->out->nodes[made], node))) {
         key.high++;
         made = gy_index_find(seen, key);
     }

@@ -235,7 +235,10 @@ static gy_value stack(joiner *j, const sum *of, int k)
         attributes.shape.sizes[1] = type->sizes[0];
         attributes.shape.sizes[2] = type->sizes[1];
         const gy_value mapped = gy_pass_get(&j->pass, input);
-        parts[i] = apply(j, of->pending[i], &gy_ops_row_reshape, &attributes, &mapped, 1);
+        /* What a layer reads another stage may read as well, so its view is where the product
+         * is; its gradient is read by its own products alone, which share one. */
+        const int32_t at = k == 0 ? of->pending[i] : input.node;
+        parts[i] = apply(j, at, &gy_ops_row_reshape, &attributes, &mapped, 1);
     }
     return apply(j, of->pending[0], &gy_ops_row_concat, &(gy_attributes){.bytes = {0}}, parts,
                  of->pending_count);
