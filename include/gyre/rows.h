@@ -135,6 +135,14 @@ GY_API gy_rows *gy_rows_apply(gy_rows *rows, const char *function, const char *p
 /** Each distinct row once; nulls are equal. */
 GY_API gy_rows *gy_rows_distinct(gy_rows *rows);
 
+/** Rows for gy_rows_run_parts, which divides them into `parts` partitions: rows with equal keys
+ * ("url, at / 60") are in one, by their hash. To other calls they are the rows that they are
+ * made of. */
+GY_API gy_rows *gy_rows_hash_partition(gy_rows *rows, const char *keys, int parts);
+/** The same, by ranges of the keys ("at desc"), of about equally many rows where keys differ;
+ * the first partition has those that gy_rows_order_by puts first. Bounds are chosen by a
+ * sample. */
+GY_API gy_rows *gy_rows_range_partition(gy_rows *rows, const char *keys, int parts);
 /** The same rows in the same order, computed once, by the first gy_rows_run that reads them,
  * and kept until the session is freed: in memory up to a quarter of the session's memory_bytes
  * for all caches, of which operators then have less, and in files behind that. What reads them
@@ -194,6 +202,18 @@ GY_API gy_rows *gy_rows_except_all(gy_rows *left, gy_rows *right);
  */
 GY_API GY_MUST_CHECK gy_status gy_rows_run(gy_rows *rows, gy_schema **schema,
                                            gy_frame_source *source);
+/**
+ * Compute the partitions of gy_rows_hash_partition or gy_rows_range_partition, in this process:
+ * in memory they take a quarter of memory_bytes at most, while their rows are read as
+ * gy_rows_run does.
+ *
+ * @param schema   of each; held once by the caller
+ * @param sources  (parts) the partitions, rows in their order, which the caller closes; they
+ *     may be empty
+ * @return as gy_rows_run; GY_ARG rows of another call
+ */
+GY_API GY_MUST_CHECK gy_status gy_rows_run_parts(gy_rows *rows, gy_schema **schema,
+                                                 gy_frame_source *sources);
 /** Names and types of the columns; files are looked at, but nothing runs. Failures as of
  * gy_rows_run. @param schema  held once by the caller */
 GY_API GY_MUST_CHECK gy_status gy_rows_schema(gy_rows *rows, gy_schema **schema);

@@ -31,6 +31,10 @@ struct gy_rows {
     const gy_sql_report *failure; /* of this call or one before; NULL: none */
     gy_rows *inputs[2];           /* NULL: none */
     gy_rows_table_of *cache;      /* of gy_rows_cache: what they read in place of their input */
+    gy_sql_select *divided;       /* of partitions: with their keys as last columns */
+    const gy_sql_order *keys;
+    int parts; /* 0: they are no partitions */
+    bool is_range;
     uint32_t operators;
     uint64_t visit;        /* the last walk that came here */
     bool has_end;          /* select ends in an order or a limit of its own: */
@@ -109,7 +113,21 @@ GY_MUST_CHECK gy_status gy_rows_read_order(gy_rows_call *call, gy_sql_select *se
 GY_MUST_CHECK gy_status gy_rows_fill_caches(gy_rows *rows, bool is_planning);
 void gy_rows_table_drop(gy_rows_table_of *of);
 
+/** Who keeps frames: in memory up to the share of a session, then in a file. */
+typedef struct gy_rows_store {
+    const gy_rows_session *session;
+    uint64_t *used; /* bytes in memory */
+} gy_rows_store;
+
+/** Keep a frame in a table; takes it. */
+GY_MUST_CHECK gy_status gy_rows_store_add(const gy_rows_store *store, gy_rows_table_of *of,
+                                          gy_schema *schema, gy_frame *frame);
+
 /* ---- run.c ---- */
+
+/** Run a tree in place of the rows' own; the schema is not kept. */
+GY_MUST_CHECK gy_status gy_rows_run_tree(gy_rows *rows, gy_sql_select *select,
+                                         gy_schema **schema, gy_frame_source *source);
 
 /** Ask what a tree says; rows->query is the query, and a failure's report there. */
 GY_MUST_CHECK gy_status gy_rows_ask(gy_rows *rows, gy_sql_select *select, bool is_planning,

@@ -3,7 +3,8 @@
 
 #include "query/rows/rows.h"
 
-/* Of a session's memory, caches keep a quarter; what they have more is in files. */
+/* Of a session's memory, caches keep a quarter, and so do partitions; what they have more is in
+ * files. */
 enum { SHARE = 4 };
 
 void gy_rows_table_drop(gy_rows_table_of *of)
@@ -19,20 +20,20 @@ void gy_rows_table_drop(gy_rows_table_of *of)
 
 /* ---- Filling ---- */
 
-/* Takes the frame. */
-static gy_status keep_frame(gy_rows_session *session, gy_rows_table_of *of, gy_schema *schema,
+gy_status gy_rows_store_add(const gy_rows_store *store, gy_rows_table_of *of, gy_schema *schema,
                             gy_frame *frame)
 {
-    const uint64_t bound = session->how.memory_bytes, bytes = gy_rows_bytes(frame);
-    const gy_rows_limits limits = {.memory_bytes = bound, .spill_folder = session->how.scratch};
+    const uint64_t bound = store->session->how.memory_bytes, bytes = gy_rows_bytes(frame);
+    const gy_rows_limits limits = {.memory_bytes = bound,
+                                   .spill_folder = store->session->how.scratch};
     gy_rows_file *rest = of->table.rest;
     gy_status status = GY_OK;
     of->table.rows += (double)gy_frame_rows(frame);
     of->table.bytes += (double)bytes;
-    if (rest == NULL && (bound == 0 || session->cached_bytes + bytes <= bound / SHARE)) {
+    if (rest == NULL && (bound == 0 || *store->used + bytes <= bound / SHARE)) {
         status = GY_GROW("query.cache", of->kept, of->capacity, of->table.frame_count + 1);
         if (status == GY_OK) {
-            session->cached_bytes += bytes;
+            *store->used += bytes;
             of->kept[of->table.frame_count++] = frame;
             of->table.frames = of->kept;
             return GY_OK;
@@ -75,6 +76,7 @@ static gy_status fill(gy_rows *asking, const gy_rows *rows, bool is_planning)
 {
     gy_rows_session *session = rows->session;
     gy_rows_table_of *of = rows->cache;
+    const gy_rows_store store = {.session = session, .used = &session->cached_bytes};
     gy_schema *schema = NULL;
     gy_frame_source source;
     gy_frame *frame = NULL;
@@ -86,7 +88,7 @@ static gy_status fill(gy_rows *asking, const gy_rows *rows, bool is_planning)
     of->table.schema = schema;
     gy_status status = source.next(source.arg, &frame);
     while (status == GY_OK) {
-        status = keep_frame(session, of, schema, frame);
+        status = gy_rows_store_add(&store, of, schema, frame);
         status = status == GY_OK ? source.next(source.arg, &frame) : status;
     }
     source.close(source.arg);

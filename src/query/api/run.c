@@ -32,7 +32,7 @@ gy_status gy_rows_ask(gy_rows *rows, gy_sql_select *select, bool is_planning,
     return status;
 }
 
-static gy_status ask(gy_rows *rows, bool is_planning, gy_schema **schema,
+static gy_status ask(gy_rows *rows, gy_sql_select *select, bool is_planning, gy_schema **schema,
                      gy_frame_source *source)
 {
     gy_schema_drop(rows->schema);
@@ -41,15 +41,23 @@ static gy_status ask(gy_rows *rows, bool is_planning, gy_schema **schema,
     gy_text_free(&rows->note);
     rows->note = (gy_text){.data = NULL};
     GY_TRY(gy_rows_fill_caches(rows, is_planning));
-    GY_TRY(gy_rows_ask(rows, rows->select, is_planning, schema, source));
+    GY_TRY(gy_rows_ask(rows, select, is_planning, schema, source));
     rows->has_run = !is_planning;
-    rows->schema = gy_schema_hold(*schema);
     return GY_OK;
+}
+
+gy_status gy_rows_run_tree(gy_rows *rows, gy_sql_select *select, gy_schema **schema,
+                           gy_frame_source *source)
+{
+    return rows->failure != NULL ? raise(rows->failure)
+                                 : ask(rows, select, false, schema, source);
 }
 
 gy_status gy_rows_run(gy_rows *rows, gy_schema **schema, gy_frame_source *source)
 {
-    return rows->failure != NULL ? raise(rows->failure) : ask(rows, false, schema, source);
+    GY_TRY(gy_rows_run_tree(rows, rows->select, schema, source));
+    rows->schema = gy_schema_hold(*schema);
+    return GY_OK;
 }
 
 gy_status gy_rows_schema(gy_rows *rows, gy_schema **schema)
@@ -59,7 +67,9 @@ gy_status gy_rows_schema(gy_rows *rows, gy_schema **schema)
         *schema = gy_schema_hold(rows->schema);
         return GY_OK;
     }
-    GY_TRY(rows->failure != NULL ? raise(rows->failure) : ask(rows, true, schema, &nothing));
+    GY_TRY(rows->failure != NULL ? raise(rows->failure)
+                                 : ask(rows, rows->select, true, schema, &nothing));
+    rows->schema = gy_schema_hold(*schema);
     nothing.close(nothing.arg);
     return GY_OK;
 }
