@@ -75,6 +75,21 @@ GY_TEST(a_gpt_with_a_tied_head_trains_as_one_rank)
     check_model(GPT);
 }
 
+/* Rows over two ranks, layers over two stages, products over two ranks of each; a GPT in the
+ * soak. */
+GY_TEST(three_axes_with_state_in_parts_train_as_one_rank)
+{
+    static story alone, all;
+    const model_kind kind = gy_test_cases(1) > 1 ? GPT : MLP;
+    alone = (story){.kind = kind, .axes = "data=1", .accumulate = 2};
+    (void)story_play(&alone);
+    for (int zero = 1; zero <= 2; zero++) {
+        all = (story){
+            .kind = kind, .axes = "data=2,pipe=2,model=2", .zero = zero, .accumulate = 2};
+        story_assert_same(&alone, &all, story_play(&all));
+    }
+}
+
 GY_TEST(checkpoints_know_no_stage)
 {
     static story alone, first, second;
