@@ -130,6 +130,13 @@ static const char *const lines[] = {
     "rows' "
     "said && ask 'select x, y from h full join s on h.k = s.k' && ! grep -q 'hot keys' said && "
     "grep -q 'by the hash of k, the largest of 2[0-9]* of 40000 rows' said",
+    /* groups of what a join has in parts: the same rows with no shuffle between them */
+    "q='select h.k, count(distinct y) from h left join s on h.k = s.k group by h.k'; gyre "
+    "query "
+    "--tables . -p 4 --split 32768 --stats --format csv \"$q\" >got 2>said && gyre query "
+    "--tables . -w 1 --format csv \"$q\" | cmp - got && grep -q '^stage .* no second shuffle "
+    "by k' "
+    "said && grep -c 'parts by the hash of' said | grep -qx 2",
     /* each new answer once, and none of what is wrong meanwhile */
     "printf 'a\\n1\\n' >w.csv; until_it_has() { until grep -qs \"$1\" $2; do kill -0 $! || "
     "exit "

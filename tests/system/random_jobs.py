@@ -20,7 +20,7 @@ def ask(text, *options):
 def make_hot():
     """Tables h and s, whose keys have nulls and duplicates, and in h one or two that many rows have."""
     hot = [7, CHANCE.randint(0, 900)][: CHANCE.randint(1, 2)]
-    for name, rows in (("h", CHANCE.choice([300, 3000])), ("s", CHANCE.choice([5, 1000]))):
+    for name, rows in (("h", CHANCE.choice([300, 3000, 3000])), ("s", CHANCE.choice([5, 1000, 1000]))):
         share = CHANCE.choice([0.3, 0.5, 0.9]) if name == "h" else 0.01
         with open(f"{FOLDER}/{name}.csv", "w", encoding="ascii") as file:
             file.write("k,x\n")
@@ -31,11 +31,16 @@ def make_hot():
 
 def hot_query():
     sides = CHANCE.choice(["h {} s", "s {} h"]).format(CHANCE.choice(["join", "left join", "right join", "full join"]))
-    more = CHANCE.choice(["", " and h.x % 3 = s.x % 3", " and h.x > s.x"])
+    more = CHANCE.choice(["", "", " and h.x % 3 = s.x % 3", " and h.x > s.x"])
     return CHANCE.choice([
         f"select h.x, s.x from {sides} on h.k = s.k{more}",
         f"select count(*), sum(h.x), max(s.x) from {sides} on h.k = s.k{more}",
         f"select h.k, count(*), sum(s.x) from {sides} on h.k = s.k{more} group by h.k",
+        f"select {CHANCE.choice('hs')}.k, count(distinct h.x % 5), max(s.x) from {sides} on h.k = s.k{more} group by 1",
+        f"select distinct {CHANCE.choice('hs')}.k from {sides} on h.k = s.k{more}",
+        f"select h.x, q.n from h {CHANCE.choice(['join', 'left join', 'full join'])} (select k, count(*) as n from {CHANCE.choice('hs')} group by k) as q on h.k = q.k",
+        f"select p.k, n, m from (select k, count(*) as n from h group by k) as p {CHANCE.choice(['join', 'left join', 'full join'])} "
+        "(select k, max(x) as m from s group by k) as q on p.k = q.k",
         f"select t.x from h join s as t on h.k = t.k join s on s.k = h.k{more}",
         f"select x from {CHANCE.choice('hs')} where {CHANCE.choice(['', 'not '])}exists (select 1 from {CHANCE.choice('hs')} as o where o.k = k)",
     ])
@@ -53,7 +58,7 @@ def main():
         if CHANCE.random() < 0.4:
             text = f"select * from ({text}) as o order by 1{CHANCE.choice(DIRECTIONS)}{CHANCE.choice(['', '', ' limit 40 offset 3'])}"
         wanted = ask(text, "-w", "1")
-        split = CHANCE.choice(["64", "256", "4096", "16MiB"])
+        split = CHANCE.choice(["64", "256", "1024", "4096", "16MiB"])
         answered += wanted[0] == 0
         for processes in CHANCE.sample(["1", "2", "4"], 2):
             got = ask(text, "--processes", processes, "--split", split)

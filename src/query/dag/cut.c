@@ -19,6 +19,7 @@ typedef struct rows {
      * they are */
     gy_query_key *order;
     uint32_t order_count;
+    gy_query_parting by; /* of one stage: how its vertices have them */
 } rows;
 
 static gy_status cut(cutter *c, const gy_query_node *node, bool is_ordered, rows *out);
@@ -34,33 +35,14 @@ static void *take(cutter *c, size_t count, size_t size_bytes)
 static gy_status join_columns(cutter *c, const uint32_t *first, uint32_t count,
                               const rows *behind, uint32_t **columns)
 {
-    *columns = take(c, (size_t)count + behind->order_count, sizeof(**columns));
-    if (*columns == NULL) {
-        return GY_NOMEM;
-    }
-    if (count > 0) {
-        memcpy(*columns, first, count * sizeof(**columns));
-    }
-    for (uint32_t i = 0; i < behind->order_count; i++) {
-        (*columns)[count + i] = behind->order[i].column;
-    }
-    return GY_OK;
+    return gy_query_join_columns(c->out, first, count, behind->order, behind->order_count,
+                                 columns);
 }
 
 static gy_status join_keys(cutter *c, const gy_query_key *first, uint32_t count,
                            const rows *behind, gy_query_key **keys)
 {
-    *keys = take(c, (size_t)count + behind->order_count, sizeof(**keys));
-    if (*keys == NULL) {
-        return GY_NOMEM;
-    }
-    if (count > 0) {
-        memcpy(*keys, first, count * sizeof(**keys));
-    }
-    if (behind->order_count > 0) {
-        memcpy(*keys + count, behind->order, behind->order_count * sizeof(**keys));
-    }
-    return GY_OK;
+    return gy_query_join_keys(c->out, first, count, behind->order, behind->order_count, keys);
 }
 
 /* ---- Stages ---- */
@@ -72,19 +54,11 @@ static gy_status add_stage(cutter *c, const gy_query_table *table, uint32_t vert
                                : gy_query_stages_add(c->out, table, vertices, &out->stages[0]);
 }
 
-static uint32_t number_of(const cutter *c, const gy_query_stage *stage)
-{
-    uint32_t i = 0;
-    while (c->out->items[i] != stage) {
-        i++;
-        GY_ASSERT(i < c->out->count);
-    }
-    return i;
-}
-
 static bool is_single(const rows *in)
 {
-    return in->count == 1 && in->stages[0]->table == NULL && in->stages[0]->vertices == 1;
+    const gy_query_stage *stage = in->stages[0];
+    return in->count == 1 && stage->table == NULL && stage->like == GY_QUERY_NONE &&
+           stage->vertices == 1;
 }
 
 /* A copy of the operator above one of the stages, with the order's columns. */
@@ -131,7 +105,7 @@ static gy_status end_stages(cutter *c, const rows *in, const gy_query_sink *sink
                   in->stages[i]->root->count == in->stages[0]->root->count);
         in->stages[i]->sink = *sink;
         in->stages[i]->is_ended = true;
-        numbers[i] = number_of(c, in->stages[i]);
+        numbers[i] = gy_query_stage_number(c->out, in->stages[i]);
     }
     gy_print(name, 32, "of stage %u", numbers[0]);
     const gy_query_node *root = in->stages[0]->root;
@@ -177,7 +151,7 @@ typedef struct division {
 /* Rows by the hash of keys; *in becomes what is read: with its order, if it is asked for. */
 static gy_status by_hash(cutter *c, rows *in, const division *by, gy_query_node **leaf)
 {
-    gy_query_sink sink = {.parts = by->to->vertices,
+    gy_query_sink sink = {.parts = c->options->parts,
                           .keys = by->keys,
                           .key_count = by->key_count,
                           .heat = by->heat,
@@ -206,16 +180,6 @@ static gy_status by_hash(cutter *c, rows *in, const division *by, gy_query_node 
 
 /* ---- Row by row ---- */
 
-static gy_sql_node *column_node(cutter *c, uint32_t column)
-{
-    gy_sql_node *made = take(c, 1, sizeof(*made));
-    if (made != NULL) {
-        *made = (gy_sql_node){
-            .kind = GY_SQL_COLUMN, .text = c->out->plan.columns[column].name, .column = column};
-    }
-    return made;
-}
-
 static gy_status cut_row_wise(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
 {
     GY_TRY(cut(c, node->left, is_ordered, out));
@@ -231,8 +195,8 @@ static gy_status cut_row_wise(cutter *c, const gy_query_node *node, bool is_orde
             return GY_NOMEM;
         }
         for (uint32_t k = 0; k < made->count; k++) {
-            made->values[k] =
-                k < node->count ? node->values[k] : column_node(c, made->columns[k]);
+            made->values[k] = k < node->count ? node->values[k]
+                                              : gy_query_column_node(c->out, made->columns[k]);
             if (made->values[k] == NULL) {
                 return GY_NOMEM;
             }
@@ -272,11 +236,6 @@ static gy_status at_one(cutter *c, const gy_query_node *node, rows *left, rows *
 
 /* ---- Joins ---- */
 
-static double bytes_of(const gy_query_node *node, double row_count)
-{
-    return row_count * (8.0 * node->count + 8);
-}
-
 /* Each vertex of the probing side reads all of the other one. */
 static gy_status join_broadcast(cutter *c, const gy_query_node *node, bool builds_left,
                                 rows sides[2], rows *out)
@@ -299,44 +258,114 @@ static gy_status join_broadcast(cutter *c, const gy_query_node *node, bool build
     return GY_OK;
 }
 
+/* Where the sides of a join by hash meet. */
+typedef struct meeting {
+    const gy_query_node *node;
+    bool builds_left, has_built, is_ordered;
+    bool is_kept[2]; /* a side's rows are in their parts already */
+    gy_query_stage *stage;
+} meeting;
+
 /* What may happen to hot keys of a side. The side that is kept in memory is copied, as in a
  * broadcast, where none of its rows comes out by itself; so each row of the other one finds all
  * of its matches in one part. */
-static gy_query_heat heat_of(bool is_built, bool has_built)
+static gy_query_heat heat_of(const cutter *c, const meeting *at, int side)
 {
-    return has_built ? GY_QUERY_COOL : is_built ? GY_QUERY_COPIED : GY_QUERY_SPREAD;
+    const bool is_built = (side == 0) == at->builds_left;
+    const bool is_first = at->is_kept[0] || at->is_kept[1]
+                              ? is_built && gy_query_has_hot_keys(c->out, at->stage)
+                              : true;
+    return at->has_built || !is_first ? GY_QUERY_COOL
+           : is_built                 ? GY_QUERY_COPIED
+                                      : GY_QUERY_SPREAD;
+}
+
+/* Which sides' rows stay where they are. Hot keys of theirs must be copied of the other one. */
+static void find_kept(const cutter *c, const rows sides[2], meeting *at)
+{
+    const gy_query_node *node = at->node;
+    for (int i = 0; i < 2 && !(at->is_ordered && at->has_built); i++) {
+        const bool is_built = (i == 0) == at->builds_left;
+        at->is_kept[i] =
+            sides[i].count == 1 &&
+            gy_query_is_parted(&sides[i].by, i == 0 ? node->left_keys : node->right_keys,
+                               node->key_count) &&
+            ((!is_built && !at->has_built) ||
+             !gy_query_has_hot_keys(c->out, sides[i].stages[0]));
+    }
+    const int probe = at->builds_left ? 1 : 0;
+    if (at->is_kept[0] && at->is_kept[1]) {
+        at->is_kept[1 - probe] = !gy_query_has_hot_keys(c->out, sides[probe].stages[0]);
+    }
+    if (at->is_kept[0] || at->is_kept[1]) {
+        const int first = at->is_kept[probe] ? probe : 1 - probe;
+        at->stage = sides[first].stages[0];
+        at->stage->kept = first == 0 ? node->left_keys : node->right_keys;
+        at->stage->kept_count = node->key_count;
+    }
+}
+
+/* A side's rows at the stage where they meet the others. */
+static gy_status join_side(cutter *c, const meeting *at, int side, rows *in,
+                           gy_query_node **leaf)
+{
+    const gy_query_node *node = at->node, *below = side == 0 ? node->left : node->right;
+    const bool is_built = (side == 0) == at->builds_left;
+    const bool is_out =
+        side == 0 || (node->join != GY_QUERY_SEMI && node->join != GY_QUERY_ANTI);
+    const bool is_ordered = at->is_ordered && is_out &&
+                            (!is_built || at->has_built || node->join == GY_QUERY_SEMI ||
+                             node->join == GY_QUERY_ANTI);
+    if (!at->is_kept[side]) {
+        const division by = {.node = below,
+                             .keys = side == 0 ? node->left_keys : node->right_keys,
+                             .key_count = node->key_count,
+                             .is_ordered = is_ordered,
+                             .heat = heat_of(c, at, side),
+                             .to = at->stage};
+        return by_hash(c, in, &by, leaf);
+    }
+    gy_query_stage *stage = in->stages[0];
+    in->order_count = is_ordered ? in->order_count : 0;
+    if (stage == at->stage) {
+        *leaf = stage->root;
+        return GY_OK;
+    }
+    const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
+    gy_query_input *input = NULL;
+    uint32_t *columns = NULL;
+    GY_TRY(end_stages(c, in, &all, below->rows, &input));
+    input->is_whole = false;
+    input->is_beside = true;
+    GY_TRY(add_input(c, at->stage, input));
+    GY_TRY(join_columns(c, below->columns, below->count, in, &columns));
+    return leaf_of(c, input, columns, below->count + in->order_count, below->rows, leaf);
 }
 
 /* Both sides by the hash of their keys. */
-static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool builds_left,
-                              bool is_ordered, rows sides[2], rows *out)
+static gy_status join_by_hash(cutter *c, const gy_query_node *node, bool is_ordered,
+                              rows sides[2], rows *out)
 {
-    gy_query_node *left = NULL, *right = NULL;
-    const bool has_built = gy_query_gives_built(node, builds_left);
-    const bool is_left_alone = node->join == GY_QUERY_SEMI || node->join == GY_QUERY_ANTI;
-    GY_TRY(add_stage(c, NULL, c->options->parts, out));
-    gy_query_stage *stage = out->stages[0];
-    const division lefts = {.node = node->left,
-                            .keys = node->left_keys,
-                            .key_count = node->key_count,
-                            .is_ordered =
-                                is_ordered && (is_left_alone || !builds_left || has_built),
-                            .heat = heat_of(builds_left, has_built),
-                            .to = stage};
-    const division rights = {.node = node->right,
-                             .keys = node->right_keys,
-                             .key_count = node->key_count,
-                             .is_ordered =
-                                 is_ordered && !is_left_alone && (builds_left || has_built),
-                             .heat = heat_of(!builds_left, has_built),
-                             .to = stage};
-    GY_TRY(by_hash(c, &sides[0], &lefts, &left));
-    GY_TRY(by_hash(c, &sides[1], &rights, &right));
-    const rows *probe = &sides[builds_left ? 1 : 0], *built = &sides[builds_left ? 0 : 1];
+    gy_query_node *leaves[2] = {NULL, NULL};
+    meeting at = {
+        .node = node, .builds_left = gy_query_builds_left(node), .is_ordered = is_ordered};
+    at.has_built = gy_query_gives_built(node, at.builds_left);
+    find_kept(c, sides, &at);
+    if (at.stage == NULL) {
+        GY_TRY(add_stage(c, NULL, c->options->parts, out));
+        at.stage = out->stages[0];
+    } else {
+        *out = sides[sides[0].stages[0] == at.stage ? 0 : 1];
+    }
+    out->by = gy_query_join_parting(node);
+    for (int i = 0; i < 2; i++) {
+        GY_TRY(join_side(c, &at, i, &sides[i], &leaves[i]));
+    }
+    const rows *probe = &sides[at.builds_left ? 1 : 0], *built = &sides[at.builds_left ? 0 : 1];
     out->order_count = probe->order_count + built->order_count;
     GY_TRY(join_keys(c, probe->order, probe->order_count, built, &out->order));
-    GY_TRY(copy_node(c, node, out, left, &stage->root));
-    stage->root->right = right;
+    GY_TRY(copy_node(c, node, out, leaves[0], &at.stage->root));
+    at.stage->root->right = leaves[1];
     return GY_OK;
 }
 
@@ -355,35 +384,6 @@ static gy_status cut_side(cutter *c, const gy_query_node *node, bool is_ordered,
     return status;
 }
 
-/* The side's stages run first. By hash they are written as they are, and then divided by
- * vertices beside them: which keys are hot is not known before. */
-static gy_status add_gate(cutter *c, const gy_query_node *node, rows *built, double bytes,
-                          bool is_broadcast)
-{
-    uint32_t *numbers = take(c, built->count, sizeof(*numbers));
-    gy_query_stage **again = take(c, built->count, sizeof(gy_query_stage *));
-    if (numbers == NULL || again == NULL) {
-        return GY_NOMEM;
-    }
-    for (uint32_t i = 0; i < built->count; i++) {
-        gy_query_stage *stage = built->stages[i];
-        numbers[i] = number_of(c, stage);
-        again[i] = stage;
-        if (!is_broadcast) {
-            stage->is_ended = true;
-            GY_TRY(gy_query_stages_beside(c->out, numbers[i], stage->root->columns,
-                                          stage->root->count, &again[i]));
-            again[i]->is_ended = again[i]->is_first = false;
-        }
-    }
-    built->stages = again;
-    return gy_query_gate_add(c->out, &(gy_query_gate){.join = node->number,
-                                                      .stages = numbers,
-                                                      .stage_count = built->count,
-                                                      .is_broadcast = is_broadcast,
-                                                      .bytes = bytes});
-}
-
 static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered, rows *out)
 {
     rows sides[2];
@@ -393,57 +393,52 @@ static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered,
     const bool has_built = gy_query_gives_built(node, builds_left);
     const bool may_hash =
         node->key_count > 0 && node->join != GY_QUERY_ANTI_NULL && c->options->parts > 1;
-    const bool is_gated = c->options->has_gates && !c->is_first && may_hash && !has_built &&
-                          !gy_query_is_sure_of_size(built, bytes_of(built, built->rows), most);
+    const bool is_gated =
+        c->options->has_gates && !c->is_first && may_hash && !has_built &&
+        !gy_query_is_sure_of_size(built, gy_query_guess_bytes(built, built->rows), most);
     const double size =
         is_gated && c->options->sizes != NULL ? c->options->sizes[node->number] : -1;
-    const double bytes = size >= 0 ? size : bytes_of(built, built->rows);
+    const double bytes = size >= 0 ? size : gy_query_guess_bytes(built, built->rows);
     GY_TRY(cut_side(c, node->left, is_ordered, is_gated && builds_left, &sides[0]));
     GY_TRY(cut_side(c, node->right, is_ordered, is_gated && !builds_left, &sides[1]));
     if (is_gated) {
-        GY_TRY(add_gate(c, node, &sides[builds_left ? 0 : 1], size, bytes <= most));
+        rows *side = &sides[builds_left ? 0 : 1];
+        gy_query_gate gate = {.join = node->number,
+                              .stage_count = side->count,
+                              .is_broadcast = bytes <= most,
+                              .bytes = size};
+        GY_TRY(gy_query_gate_side(c->out, &gate, &side->stages));
     }
     if (!has_built && (bytes <= most || !may_hash)) {
         return join_broadcast(c, node, builds_left, sides, out);
     }
-    return may_hash ? join_by_hash(c, node, builds_left, is_ordered, sides, out)
+    return may_hash ? join_by_hash(c, node, is_ordered, sides, out)
                     : at_one(c, node, &sides[0], &sides[1], out);
 }
 
 /* ---- Aggregates ---- */
 
-static bool is_double(const cutter *c, uint32_t column)
+/* Whether each vertex has all rows of its groups. Where hot keys can be split, that is worth
+ * more if groups in part are few. */
+static bool is_together(const cutter *c, const gy_query_node *node, const rows *below)
 {
-    return c->plan->columns[column].type.kind == GY_FIELD_DOUBLE;
+    return below->count == 1 &&
+           gy_query_is_parted(&below->by, node->columns, node->group_count) &&
+           (gy_query_has_distinct(node) || below->order_count > 0 ||
+            2 * node->rows > node->left->rows ||
+            !gy_query_has_hot_keys(c->out, below->stages[0]));
 }
 
-/* Whether the answer depends on which of equal values (-0 and 0) comes first. */
-static bool depends_on_order(const cutter *c, const gy_query_node *node)
+static gy_status aggregate_kept(cutter *c, const gy_query_node *node, rows *below, rows *out)
 {
-    for (uint32_t i = 0; i < node->group_count; i++) {
-        if (is_double(c, node->columns[i])) {
-            return true;
-        }
-    }
-    for (uint32_t i = 0; i < node->count - node->group_count; i++) {
-        const gy_query_aggregate *one = &node->aggregates[i];
-        if (strcmp(one->function, "any") == 0 ||
-            ((strcmp(one->function, "min") == 0 || strcmp(one->function, "max") == 0) &&
-             is_double(c, one->input))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_distinct(const gy_query_node *node)
-{
-    for (uint32_t i = 0; i < node->count - node->group_count; i++) {
-        if (node->aggregates[i].is_distinct) {
-            return true;
-        }
-    }
-    return false;
+    gy_query_stage *stage = below->stages[0];
+    *out = *below;
+    out->order_count = 0;
+    out->by = (gy_query_parting){.keys = {node->columns}, .key_count = node->group_count};
+    stage->kept = node->columns;
+    stage->kept_count = node->group_count;
+    gy_query_stage_cool(c->out, stage);
+    return copy_node(c, node, out, stage->root, &stage->root);
 }
 
 static gy_status cut_aggregate(cutter *c, const gy_query_node *node, rows *out)
@@ -451,14 +446,18 @@ static gy_status cut_aggregate(cutter *c, const gy_query_node *node, rows *out)
     rows below;
     gy_query_node *leaf = NULL;
     gy_query_input *input = NULL;
-    const bool is_ordered = depends_on_order(c, node);
+    const bool is_ordered = gy_query_depends_on_order(c->plan, node);
     GY_TRY(cut(c, node->left, is_ordered, &below));
     if (is_single(&below)) {
         return at_one(c, node, &below, NULL, out);
     }
+    if (is_together(c, node, &below)) {
+        return aggregate_kept(c, node, &below, out);
+    }
     GY_TRY(add_stage(c, NULL, node->group_count > 0 ? c->options->parts : 1, out));
+    out->by = (gy_query_parting){.keys = {node->columns}, .key_count = node->group_count};
     gy_query_stage *stage = out->stages[0];
-    if (has_distinct(node) || below.order_count > 0) {
+    if (gy_query_has_distinct(node) || below.order_count > 0) {
         GY_TRY(end_stages(c, &below,
                           &(gy_query_sink){.parts = stage->vertices,
                                            .keys = node->columns,
@@ -534,7 +533,7 @@ static gy_status rename_side(cutter *c, const gy_query_node *node, const gy_quer
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < node->count; i++) {
-        made->values[i] = column_node(c, side->columns[i]);
+        made->values[i] = gy_query_column_node(c->out, side->columns[i]);
         if (made->values[i] == NULL) {
             return GY_NOMEM;
         }
@@ -557,20 +556,6 @@ static gy_status cut_rest(cutter *c, const gy_query_node *node, gy_query_stage *
     stage->root = leaf;
     return node->limit >= 0 || node->offset > 0 ? copy_node(c, &end, &none, leaf, &stage->root)
                                                 : GY_OK;
-}
-
-static bool is_cut(const gy_query_node *node)
-{
-    return node->limit >= 0 && node->limit < INT64_MAX - node->offset;
-}
-
-/* Whether it is worth to sample rows that are sorted, and to sort them by ranges. */
-static bool is_ranged(const cutter *c, const gy_query_node *node)
-{
-    return node->kind == GY_QUERY_SORT && c->options->parts > 1 &&
-           bytes_of(node->left, node->left->rows) > c->options->broadcast_bytes &&
-           (!is_cut(node) ||
-            bytes_of(node, (double)(node->limit + node->offset)) > c->options->broadcast_bytes);
 }
 
 /* A vertex sorts each range; outputs, one behind the other, are in order. */
@@ -601,7 +586,7 @@ static gy_status sort_ranges(cutter *c, const gy_query_node *node, const gy_quer
     }
     memcpy(made->keys, keys, key_count * sizeof(*keys));
     made->key_count = key_count;
-    made->limit = is_cut(node) ? node->limit + node->offset : -1;
+    made->limit = gy_query_is_cut(node) ? node->limit + node->offset : -1;
     made->offset = 0;
     stage->root = made;
     if (below->order_count > 0) {
@@ -622,12 +607,12 @@ static gy_status sort_stages(cutter *c, const gy_query_node *node, gy_query_key 
 {
     for (uint32_t i = 0; i < below->count; i++) {
         gy_query_node *made = NULL;
-        if (node->kind != GY_QUERY_SORT && !is_cut(node)) {
+        if (node->kind != GY_QUERY_SORT && !gy_query_is_cut(node)) {
             break;
         }
         GY_TRY(copy_node(c, node, below, below->stages[i]->root, &made));
         made->offset = 0;
-        made->limit = is_cut(node) ? node->limit + node->offset : -1;
+        made->limit = gy_query_is_cut(node) ? node->limit + node->offset : -1;
         if (node->kind == GY_QUERY_SORT) {
             made->keys = keys;
             made->key_count = node->key_count + below->order_count;
@@ -640,6 +625,15 @@ static gy_status sort_stages(cutter *c, const gy_query_node *node, gy_query_key 
 static gy_status cut_sort(cutter *c, const gy_query_node *node, rows *out)
 {
     rows below;
+    gy_query_node rest = *node;
+    if (node->kind == GY_QUERY_SORT && gy_query_is_sorted(node)) {
+        rest.kind = GY_QUERY_LIMIT;
+        rest.key_count = 0;
+        node = &rest;
+    }
+    if (node->kind == GY_QUERY_LIMIT && node->limit < 0 && node->offset == 0) {
+        return cut(c, node->left, true, out);
+    }
     gy_query_input *input = NULL;
     gy_query_node *leaf = NULL;
     const gy_query_sink all = {.parts = 1, .ordinal = GY_QUERY_NONE};
@@ -650,7 +644,7 @@ static gy_status cut_sort(cutter *c, const gy_query_node *node, rows *out)
     }
     gy_query_key *keys = NULL;
     GY_TRY(join_keys(c, node->keys, key_count, &below, &keys));
-    if (is_ranged(c, node)) {
+    if (gy_query_is_ranged(c->options, node)) {
         return sort_ranges(c, node, keys, &below, out);
     }
     GY_TRY(sort_stages(c, node, keys, &below));
@@ -761,7 +755,7 @@ static gy_status cut_root(cutter *c)
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < all.count; i++) {
-        results[i] = number_of(c, all.stages[i]);
+        results[i] = gy_query_stage_number(c->out, all.stages[i]);
         all.stages[i]->is_ended = true;
     }
     c->out->results = results;

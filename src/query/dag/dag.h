@@ -79,6 +79,9 @@ typedef struct gy_query_stage {
     gy_query_sink sink;
     bool is_ended; /* its sink is set */
     bool is_first; /* it gives a side of a join whose size decides, or what that is made of */
+    const uint32_t *kept; /* (kept_count) columns by whose hash rows came, which an operator
+                             needs to come so that stands above others; NULL: none */
+    uint32_t kept_count;
 } gy_query_stage;
 
 /** A join that the size of its side in memory decides. */

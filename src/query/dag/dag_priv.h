@@ -52,8 +52,15 @@ struct gy_query_job {
 bool gy_query_gives_built(const gy_query_node *node, bool builds_left);
 /** Whether it is known that a side of a join is at most bytes_max, or over it. */
 bool gy_query_is_sure_of_size(const gy_query_node *side, double guess, double bytes_max);
-/** GY_NOMEM */
-GY_MUST_CHECK gy_status gy_query_gate_add(gy_query_stages *stages, const gy_query_gate *gate);
+/**
+ * Let the stages of a side run first. By hash they are written as they are, and then divided
+ * by vertices beside them: which keys are hot is not known before.
+ * @param gate  all but its stages
+ * @param side  (gate->stage_count) become those to go on with
+ * @return GY_OK; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_query_gate_side(gy_query_stages *stages, gy_query_gate *gate,
+                                           gy_query_stage ***side);
 /** The gate of an operator; NULL: it has none. */
 const gy_query_gate *gy_query_gate_find(const gy_query_stages *stages,
                                         const gy_query_node *node);
@@ -88,6 +95,49 @@ GY_MUST_CHECK gy_status gy_query_bounds(gy_query_run *run, const gy_query_sink *
  * stream. */
 GY_MUST_CHECK gy_status gy_query_find_hot(gy_query_run *run, const gy_query_sink *sink,
                                           gy_query_stream *stream, gy_frame **hashes);
+
+/** Columns by whose hash rows are in parts: some that are equal in each row. */
+typedef struct gy_query_parting {
+    const uint32_t *keys[2]; /* (key_count); NULL: none */
+    uint32_t key_count;
+} gy_query_parting;
+
+/** How the rows of a join are in parts whose sides came by the hash of their keys. */
+gy_query_parting gy_query_join_parting(const gy_query_node *join);
+/** Whether they are in parts by the hash of just these columns, in this order. */
+bool gy_query_is_parted(const gy_query_parting *by, const uint32_t *keys, uint32_t count);
+
+/** The place of a stage among all. */
+uint32_t gy_query_stage_number(const gy_query_stages *stages, const gy_query_stage *stage);
+/** An expression that is a column; NULL: out of memory */
+gy_sql_node *gy_query_column_node(gy_query_stages *stages, uint32_t column);
+/** Whether an aggregate counts some values once. */
+bool gy_query_has_distinct(const gy_query_node *aggregate);
+/** Guessed bytes of so many rows of an operator. */
+double gy_query_guess_bytes(const gy_query_node *node, double row_count);
+/** Whether a sort or limit ends after some rows. */
+bool gy_query_is_cut(const gy_query_node *node);
+/** Whether it is worth to sample rows that are sorted, and to sort them by ranges. */
+bool gy_query_is_ranged(const gy_query_cut_options *options, const gy_query_node *node);
+/** `first`, then the columns of an order. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_join_columns(gy_query_stages *stages, const uint32_t *first,
+                                              uint32_t count, const gy_query_key *order,
+                                              uint32_t order_count, uint32_t **columns);
+/** `first`, then an order. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_query_join_keys(gy_query_stages *stages, const gy_query_key *first,
+                                           uint32_t count, const gy_query_key *order,
+                                           uint32_t order_count, gy_query_key **keys);
+/** Whether rows come in the order of a sort as it is, from one below it. */
+bool gy_query_is_sorted(const gy_query_node *sort);
+/** Whether an aggregate's answer depends on which of equal values (-0 and 0) comes first. */
+bool gy_query_depends_on_order(const gy_query_plan *plan, const gy_query_node *aggregate);
+
+/* ---- sampling.c ---- */
+
+/** Whether rows of hot keys that a stage reads will be in all parts. */
+bool gy_query_has_hot_keys(const gy_query_stages *stages, const gy_query_stage *stage);
+/** Let them go where their hash says. */
+void gy_query_stage_cool(gy_query_stages *stages, const gy_query_stage *stage);
 
 /* ---- stages.c: stages in the making; memory is of stages->plan.arena ---- */
 

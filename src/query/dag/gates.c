@@ -70,7 +70,7 @@ bool gy_query_is_sure_of_size(const gy_query_node *side, double guess, double by
     return is_surely_small(side, bytes_max) || is_surely_large(side, guess, bytes_max);
 }
 
-gy_status gy_query_gate_add(gy_query_stages *stages, const gy_query_gate *gate)
+static gy_status gate_add(gy_query_stages *stages, const gy_query_gate *gate)
 {
     gy_query_gate *more = gy_query_stages_take(stages, stages->gate_count + 1u, sizeof(*more));
     if (more == NULL) {
@@ -82,6 +82,31 @@ gy_status gy_query_gate_add(gy_query_stages *stages, const gy_query_gate *gate)
     more[stages->gate_count++] = *gate;
     stages->gates = more;
     return GY_OK;
+}
+
+gy_status gy_query_gate_side(gy_query_stages *stages, gy_query_gate *gate,
+                             gy_query_stage ***side)
+{
+    uint32_t *numbers = gy_query_stages_take(stages, gate->stage_count, sizeof(*numbers));
+    gy_query_stage **again =
+        gy_query_stages_take(stages, gate->stage_count, sizeof(gy_query_stage *));
+    if (numbers == NULL || again == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < gate->stage_count; i++) {
+        gy_query_stage *stage = (*side)[i];
+        numbers[i] = gy_query_stage_number(stages, stage);
+        again[i] = stage;
+        if (!gate->is_broadcast) {
+            stage->is_ended = true;
+            GY_TRY(gy_query_stages_beside(stages, numbers[i], stage->root->columns,
+                                          stage->root->count, &again[i]));
+            again[i]->is_ended = again[i]->is_first = false;
+        }
+    }
+    *side = again;
+    gate->stages = numbers;
+    return gate_add(stages, gate);
 }
 
 const gy_query_gate *gy_query_gate_find(const gy_query_stages *stages,

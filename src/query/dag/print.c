@@ -204,6 +204,10 @@ static void print_stage(const printer *to, const gy_query_stage *stage)
                     (long long)(done->committed - done->memoised), (long long)done->memoised,
                     gy_text_bytes(bytes, (uint64_t)done->bytes), done->run_s);
     }
+    for (uint32_t i = 0; i < stage->kept_count; i++) {
+        gy_text_add(to->text, "%s %s", i == 0 ? ", no second shuffle by" : ",",
+                    to->stages->plan.columns[stage->kept[i]].name);
+    }
     print_sink(to->stages, &stage->sink, to->text);
     if (done != NULL) {
         print_largest(to, stage);

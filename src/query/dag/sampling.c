@@ -214,6 +214,17 @@ static gy_query_node *find_files(const gy_query_stages *stages, uint32_t of, uin
     return NULL;
 }
 
+static bool is_sampled(const gy_query_stages *stages, const gy_query_input *input,
+                       uint32_t count)
+{
+    uint32_t number = 0;
+    bool is_found = true;
+    for (uint32_t i = 0; i < input->stage_count && is_found; i++) {
+        is_found = find_files(stages, input->stages[i], count, &number) != NULL;
+    }
+    return is_found;
+}
+
 static gy_status sample_files(sampling *in, uint32_t of, uint32_t count)
 {
     uint32_t number = 0;
@@ -252,16 +263,13 @@ static gy_status split_hot_keys(gy_query_stages *stages, const gy_query_stage *j
     const gy_query_sink *sink = &stages->items[spread->stages[0]]->sink;
     gy_query_key *order = gy_query_stages_take(stages, sink->key_count, sizeof(*order));
     uint32_t *hash = gy_query_stages_take(stages, 1, sizeof(*hash));
-    uint32_t number = 0;
     gy_query_input *hot = NULL;
     sampling samples;
     if (order == NULL || hash == NULL) {
         return GY_NOMEM;
     }
-    for (uint32_t i = 0; i < spread->stage_count; i++) {
-        if (find_files(stages, spread->stages[i], count, &number) == NULL) {
-            return set_hot(stages, join, NULL);
-        }
+    if (!is_sampled(stages, spread, count)) {
+        return set_hot(stages, join, NULL);
     }
     for (uint32_t i = 0; i < sink->key_count; i++) {
         order[i] = (gy_query_key){.column = sink->keys[i]};
@@ -274,6 +282,30 @@ static gy_status split_hot_keys(gy_query_stages *stages, const gy_query_stage *j
     stages->plan.columns[hash[0]].name = "hash";
     GY_TRY(choose(&samples, GY_QUERY_FOUND, sink->parts, hash, 1, &hot));
     return set_hot(stages, join, hot);
+}
+
+static const gy_query_input *find_spread(const gy_query_stages *stages,
+                                         const gy_query_stage *stage)
+{
+    for (uint32_t k = 0; k < stage->input_count; k++) {
+        const gy_query_input *input = stage->inputs[k];
+        if (stages->items[input->stages[0]]->sink.heat == GY_QUERY_SPREAD) {
+            return input;
+        }
+    }
+    return NULL;
+}
+
+bool gy_query_has_hot_keys(const gy_query_stages *stages, const gy_query_stage *stage)
+{
+    const gy_query_input *spread = find_spread(stages, stage);
+    return spread != NULL && is_sampled(stages, spread, stages->count);
+}
+
+void gy_query_stage_cool(gy_query_stages *stages, const gy_query_stage *stage)
+{
+    const gy_status status = set_hot(stages, stage, NULL);
+    GY_ASSERT(status == GY_OK);
 }
 
 /* ---- All ---- */
