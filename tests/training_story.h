@@ -89,6 +89,8 @@ typedef struct story {
     const char *axes;
     int zero, accumulate;
     int micros; /* 0: batches are not split */
+    const char *schedule;
+    int chunks;
     const char *cut;
     const char *folder; /* NULL: no checkpoints */
     bool resumes;
@@ -122,7 +124,8 @@ static inline gy_status story_train(story *s, int rank, gy_model *model)
     gy_train_result result;
     const gy_train_options options = GY_OPTIONS(
         gy_train_options, .steps = STEPS, .batch = BATCH, .accumulate = s->accumulate,
-        .micro_batches = s->micros, .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
+        .micro_batches = s->micros, .pipe_schedule = s->schedule, .chunks = s->chunks,
+        .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
         .optimizer = s->kind == MLP ? GY_OPTIMIZER_MOMENTUM : GY_OPTIMIZER_ADAMW, .rate = 0.01,
         .weight_decay = 0.01, .seed = 3, .checkpoint_folder = s->folder, .resume = s->resumes,
         .step_limit = s->limit);

@@ -29,6 +29,7 @@
 
 #include <gyre/engine.h>
 #include <gyre/operation.h>
+#include <gyre/pipe.h>
 #include <gyre/types.h>
 
 #ifdef __cplusplus
@@ -466,6 +467,7 @@ typedef struct gy_session_options {
     uint64_t seed;       /* of parameters and dropout, the same on every rank */
     int workers;         /* of the session's own engine; 0: cores / ranks on this host */
     bool has_no_overlap; /* nothing runs beside an exchange: to see what overlap gains */
+    int chunks;          /* stages of a rank along pipe: s is of rank s % ranks; 0: 1 */
 } gy_session_options;
 
 /**
@@ -522,6 +524,11 @@ typedef struct gy_micro_run {
     int count; /* at least 1 */
     const gy_node *fetches;
     int fetch_count;
+    /* On a mesh with an axis pipe: its ranks work on several micro-batches at a time, each by
+       its list, whose forward pass is what fetch number `loss` needs and whose backward pass is
+       all else. Borrowed for the run. NULL: one micro-batch after the other. */
+    const gy_pipe_schedule *schedule;
+    int loss;
 } gy_micro_run;
 
 /**
@@ -533,7 +540,11 @@ typedef struct gy_micro_run {
  *
  * @param results (count * fetch_count) of micro-batch k from k * fetch_count on, as of
  *                gy_session_run; NULL for those without rows
- * @return as gy_session_run; GY_ARG also counts below their least
+ * @return as gy_session_run; GY_ARG also counts below their least, a schedule of other ranks,
+ *         stages or micro-batches, an edge of the graph that goes back from a stage to an
+ *         earlier one in the forward pass or the other way round (names it), a parameter that
+ *         each micro-batch assigns and reads elsewhere; as gy_pipe_check
+ * @cost memory of as many micro-batches as are alive at a time by the list
  */
 GY_API GY_MUST_CHECK gy_status gy_session_run_micros(gy_session *session,
                                                      const gy_micro_run *run,

@@ -348,6 +348,13 @@ typedef struct gy_train_options {
        batch is not split. Excludes `servers`. */
     int micro_batches;
     gy_recompute recompute;
+    /* On a mesh with an axis pipe ranks work on several micro-batches at a time: by the
+       schedule of this name (gy_pipe_name; NULL: 1f1b), or by these lists, which are borrowed
+       for the call. Their stages must run whole: an edge of the cut that goes back is refused
+       by name. The update is the same whatever the schedule. */
+    const char *pipe_schedule;
+    const gy_pipe_schedule *pipe_lists;
+    int chunks; /* stages of a rank along pipe; 0: as the schedule wants, of interleaved 2 */
 } gy_train_options;
 
 /**

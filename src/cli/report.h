@@ -34,6 +34,9 @@ void gy_cli_report_updates(const gy_train_result *result, const char *unit, doub
  */
 int gy_cli_report_failure(const char *what, gy_status status);
 
+/** Make the folder and its parents; false and a message when it cannot be written. */
+bool gy_cli_make_folder(const char *command, const char *folder);
+
 /**
  * Report wrong usage in one line: once, also when all ranks of a launch detect it. Returns
  * GY_EXIT_USAGE.

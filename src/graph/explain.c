@@ -4,7 +4,7 @@
  * rank will hold, by compiling its programs and planning their memory: nothing is allocated and
  * nothing runs, so that the mesh may be one of ranks that do not exist.
  */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <string.h>
 

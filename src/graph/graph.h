@@ -76,7 +76,8 @@ struct gy_mesh {
     gy_comm *whole;              /* of all ranks, borrowed; NULL: this process alone */
     /* Axis `pipe`, of which placement knows nothing: ranks along it have parts of the graph. */
     int stages; /* 0: there is no such axis */
-    int stage;  /* of this rank */
+    int stage;  /* of this rank: its place along the axis */
+    int chunks; /* stages of a rank: stage s is of rank s % stages; 0: 1 */
     int stage_apart;
     gy_links stage_links;
     gy_comm *pipe; /* of the ranks that differ in their stage alone; NULL: it has one */
@@ -94,6 +95,18 @@ GY_MUST_CHECK gy_status gy_mesh_imagine(const char *axes, int ranks, gy_mesh *me
  * none. */
 int gy_mesh_data_axis(const gy_mesh *mesh);
 int gy_mesh_row_ranks(const gy_mesh *mesh);
+
+/** Stages of all ranks; the rank of one; the stages of a set that are this rank's. */
+static inline int gy_mesh_stages(const gy_mesh *mesh)
+{
+    return mesh->stages * GY_MAX(mesh->chunks, 1);
+}
+static inline int gy_mesh_stage_rank(const gy_mesh *mesh, int stage)
+{
+    GY_ASSERT(stage >= 0 && stage < gy_mesh_stages(mesh));
+    return stage % mesh->stages;
+}
+uint64_t gy_mesh_stages_of(const gy_mesh *mesh, int rank);
 
 /** What a program is for: a value that is fetched, or an effect, and where it shall live. */
 typedef struct gy_root {
@@ -123,6 +136,8 @@ struct gy_graph {
     gy_stage_cuts cuts;
     int32_t recompute_max; /* chunks of the forward pass that may be made again; 0: none */
     int32_t recomputed;    /* those that are, behind gy_recompute_chunks */
+    int32_t loss; /* root whose ancestors are the forward pass, and 1: messages between stages
+                     say to which pass they belong; 0: they need not */
     gy_stage_mark mark; /* of nodes to come; without a source those of a user are their own */
     gy_error failure;   /* the first one of any call; status GY_OK: none */
 };
@@ -452,6 +467,7 @@ typedef struct gy_planned_run {
     int64_t batch;
     const gy_value *fetches;
     int fetch_count;
+    int loss; /* as gy_graph's */
 } gy_planned_run;
 
 /**

@@ -1,6 +1,6 @@
 /* Goal: nodes are built or say what is wrong with node and shapes; every allocation may fail;
  * parameters and inputs have names of their own. */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <stdio.h>
 #include <string.h>

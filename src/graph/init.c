@@ -4,7 +4,7 @@
  *
  * Source: Glorot & Bengio 2010; He et al. 2015; Box & Muller 1958; Salmon et al. 2011.
  */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 #include "tensor/tensor.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Goal: softmax, layer norm, cross entropy and argmax over a dimension that a mesh cuts give
  * what one rank gives; where it pays, their lines are not gathered.
  */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Where the time of runs goes: with a computation running it is compute, else with a collective
  * under way exposed communication, else neither; and what each kind of exchange had of it. */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include "coll/coll.h"
 

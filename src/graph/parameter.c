@@ -2,7 +2,7 @@
  * The parameters of a session: made at their first use, each rank its part of those that are
  * pinned; gathered whole and set from the whole.
  */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ bool gy_session_keeps(const gy_session *session, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < session->graph->node_count);
     const uint64_t homes = session->graph->nodes[index].homes;
-    return session->mesh.stages <= 1 || homes == 0 || (homes >> session->mesh.stage & 1) != 0;
+    return session->mesh.stages <= 1 || homes == 0 ||
+           (homes & gy_mesh_stages_of(&session->mesh, session->mesh.stage)) != 0;
 }
 
 /* A parameter without a home that the fetches need? */
@@ -82,15 +83,20 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
     const gy_type type = gy_graph_parameter_type(&session->mesh, node);
     int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
     gy_local_part(&session->mesh, &type, sizes, offsets);
+    gy_var *var = NULL;
     GY_TRY(gy_tensor_new(session->pool, type.dtype, sizes, type.rank, &tensor));
     gy_status status = fill(session, node, &type, offsets, tensor);
+    status = status >= 0 ? gy_var_new(session->engine, &var) : status;
     if (status < 0) {
         gy_tensor_drop(tensor);
         return status;
     }
     gy_parameter_slot *made = &session->parameters[session->parameter_count++];
-    *made = (gy_parameter_slot){
-        .node = index, .name = node->name, .tensor = tensor, .view = gy_tensor_pin(tensor)};
+    *made = (gy_parameter_slot){.node = index,
+                                .name = node->name,
+                                .tensor = tensor,
+                                .view = gy_tensor_pin(tensor),
+                                .var = var};
     GY_ASSERT(made->view.rank == type.rank);
     *slot = made;
     return GY_OK;
@@ -163,9 +169,12 @@ gy_status gy_session_part_of(gy_session *session, const char *name, gy_session_p
     GY_TRY(gy_session_slot(session, index, &slot));
     const uint64_t homes = session->graph->nodes[index].homes;
     if (homes != 0) {
-        const uint64_t before = homes & (((uint64_t)1 << session->mesh.stage) - 1);
-        part->replicas = __builtin_popcountll(homes);
-        part->replica = __builtin_popcountll(before);
+        part->replicas = part->replica = 0;
+        for (int rank = 0; rank < session->mesh.stages; rank++) {
+            const bool keeps = (homes & gy_mesh_stages_of(&session->mesh, rank)) != 0;
+            part->replicas += keeps ? 1 : 0;
+            part->replica += keeps && rank < session->mesh.stage ? 1 : 0;
+        }
     } else if (session->mesh.stages > 1) { /* each stage has made it alike */
         part->replicas = session->mesh.stages;
         part->replica = session->mesh.stage;
@@ -210,7 +219,7 @@ gy_status gy_session_gather(gy_session *session, const char *name, gy_tensor **w
         return gy_session_refuse(session, status);
     }
     GY_ASSERT(program->fetch_count == 1);
-    status = gy_program_run(program, NULL, 0, whole);
+    status = gy_program_run(program, &(gy_micro_batch){.feeds = NULL}, whole);
     gy_error error;
     gy_error_take(&error, status);
     gy_program_free(program);
@@ -417,7 +426,7 @@ gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *f
         keep_placements(session, placed);
     }
     if (status >= 0) {
-        const gy_planned_run run = {batch, values, fetch_count};
+        const gy_planned_run run = {batch, values, fetch_count, 0};
         status = gy_session_find_homes(session, &run);
     }
     gy_graph_free(placed);

@@ -2,7 +2,7 @@
  * graphs give the same results with and without it. */
 #include "graph/graph.h"
 #include "graph/random_graph.h"
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <math.h>
 #include <string.h>

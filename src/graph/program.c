@@ -3,7 +3,7 @@
  * plan, one engine variable per storage. Everything a run needs is made here, so that runs
  * allocate nothing.
  */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <string.h>
 
@@ -89,10 +89,10 @@ static gy_status share_memory(gy_program *program)
 {
     gy_session *session = program->session;
     GY_ASSERT(!program->is_sharing);
-    GY_TRY(gy_memory_share(&session->chunks, &program->memory));
+    GY_TRY(gy_memory_share(program->chunks, &program->memory));
     program->is_sharing = true;
-    for (size_t i = 0; i < session->chunks.count; i++) {
-        gy_memory_chunk *chunk = &session->chunks.list[i];
+    for (size_t i = 0; i < program->chunks->count; i++) {
+        gy_memory_chunk *chunk = &program->chunks->list[i];
         if (chunk->size_bytes > 0 && chunk->data == NULL) {
             chunk->data = gy_pool_take(pool_of(session, chunk->kind), chunk->size_bytes);
             if (chunk->data == NULL) {
@@ -108,9 +108,9 @@ static void unshare_memory(gy_program *program)
 {
     gy_session *session = program->session;
     GY_ASSERT(program->is_sharing);
-    gy_memory_unshare(&session->chunks, &program->memory);
-    for (size_t i = 0; i < session->chunks.count; i++) {
-        gy_memory_chunk *chunk = &session->chunks.list[i];
+    gy_memory_unshare(program->chunks, &program->memory);
+    for (size_t i = 0; i < program->chunks->count; i++) {
+        gy_memory_chunk *chunk = &program->chunks->list[i];
         if (chunk->users == 0) {
             if (chunk->data != NULL) {
                 gy_pool_give(pool_of(session, chunk->kind), chunk->data);
@@ -118,6 +118,14 @@ static void unshare_memory(gy_program *program)
             *chunk = (gy_memory_chunk){.kind = GY_STORAGE_OWN};
         }
     }
+}
+
+/* Is it the base's? */
+static bool is_borrowed(const gy_program *program, int32_t index)
+{
+    GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
+    GY_ASSERT(program->base == NULL || program->base->base == NULL);
+    return program->base != NULL && program->is_passing[index];
 }
 
 static gy_status bind_storage(gy_program *program, int32_t index)
@@ -128,18 +136,25 @@ static gy_status bind_storage(gy_program *program, int32_t index)
     const gy_storage *storage = &program->memory.buffers[index];
     const gy_graph_node *leaf =
         storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
-    GY_TRY(gy_var_new(session->engine, &program->vars[index]));
-    switch (storage->kind) {
-    case GY_STORAGE_INPUT:
+    if (is_borrowed(program, index)) {
+        program->vars[index] = program->base->vars[index];
+        program->data[index] = program->base->data[index];
         return GY_OK;
-    case GY_STORAGE_PARAMETER: {
+    }
+    if (storage->kind == GY_STORAGE_PARAMETER) {
         const gy_parameter_slot *slot;
         GY_ASSERT(leaf != NULL);
         GY_ASSERT(leaf->origin >= 0);
         GY_TRY(gy_session_slot(session, leaf->origin, &slot));
+        program->vars[index] = slot->var;
         program->data[index] = slot->view.data;
         return GY_OK;
     }
+    GY_TRY(gy_var_new(session->engine, &program->vars[index]));
+    switch (storage->kind) {
+    case GY_STORAGE_INPUT:
+    case GY_STORAGE_PARAMETER:
+        return GY_OK;
     case GY_STORAGE_LITERAL:
         GY_ASSERT(leaf != NULL);
         program->data[index] = gy_tensor_pin(leaf->attributes.literal.tensor).data;
@@ -149,7 +164,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         break;
     }
     if (storage->chunk >= 0) {
-        char *chunk = session->chunks.list[storage->chunk].data;
+        char *chunk = program->chunks->list[storage->chunk].data;
         GY_ASSERT(chunk != NULL);
         program->data[index] = chunk + storage->offset;
         return GY_OK;
@@ -163,6 +178,9 @@ static void release_storage(gy_program *program, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
     const gy_storage *storage = &program->memory.buffers[index];
+    if (is_borrowed(program, index) || storage->kind == GY_STORAGE_PARAMETER) {
+        return;
+    }
     gy_var_free(program->vars[index]);
     gy_tensor_drop(program->staging[index]);
     if (program->data[index] == NULL || storage->chunk >= 0) {
@@ -284,12 +302,15 @@ static gy_status add_message(gy_program *program, gy_program_step *step)
     GY_ASSERT(gy_collective_is_message(step->node->op));
     GY_ASSERT(program->session->mesh.pipe != NULL);
     gy_collective *collective = gy_arena_alloc(&program->arena, sizeof(*collective));
-    if (collective == NULL) {
+    gy_attributes *attributes = gy_arena_alloc(&program->arena, sizeof(*attributes));
+    if (collective == NULL || attributes == NULL) {
         return GY_NOMEM;
     }
+    *attributes = step->node->attributes; /* the tag is each micro-batch's */
+    step->message = attributes;
     *collective = (gy_collective){.comm = program->session->mesh.pipe,
                                   .op = step->node->op,
-                                  .attributes = &step->node->attributes,
+                                  .attributes = attributes,
                                   .watch = watch,
                                   .watch_arg = step};
     if (step->node->op == &gy_ops_row_send) {
@@ -438,6 +459,64 @@ static void find_roots(gy_program *program)
     }
 }
 
+/* Which buffers no segment leaves to another: each value there is made and read in one. */
+static gy_status find_passing(gy_program *program)
+{
+    const gy_graph *graph = program->graph;
+    const gy_memory_plan *memory = &program->memory;
+    const size_t storages = (size_t)memory->buffer_count;
+    program->is_passing = gy_arena_alloc(&program->arena, storages + 1);
+    if (program->is_passing == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < storages; i++) {
+        const gy_storage *storage = &memory->buffers[i];
+        program->is_passing[i] = program->segments != NULL && !memory->is_plain &&
+                                 storage->kind == GY_STORAGE_OWN && !storage->is_kept;
+    }
+    for (int32_t i = 0; i < graph->node_count && program->segments != NULL; i++) {
+        for (int k = 0; k < graph->nodes[i].input_count; k++) {
+            const gy_value input = graph->nodes[i].inputs[k];
+            if (program->segments[input.node] != program->segments[i]) {
+                program->is_passing[memory->of_value[gy_graph_value(graph, input)]] = false;
+            }
+        }
+    }
+    for (int32_t i = 0; i < graph->root_count; i++) {
+        const gy_value root = graph->roots[i].value;
+        program->is_passing[memory->of_value[gy_graph_value(graph, root)]] = false;
+    }
+    for (size_t i = 0; i < storages; i++) { /* all instances': no chunk of a slot has it */
+        program->memory.buffers[i].is_kept =
+            program->memory.buffers[i].is_kept || program->is_passing[i];
+    }
+    return GY_OK;
+}
+
+static gy_status add_all(gy_program *program, const gy_graph_choice *choices)
+{
+    const gy_graph *graph = program->graph;
+    const int32_t nodes = graph->node_count;
+    int32_t segment = 0;
+    program->segment_count =
+        program->segments == NULL || nodes == 0 ? 1 : program->segments[nodes - 1] + 1;
+    const size_t ends = (size_t)program->segment_count + 1;
+    program->first = gy_arena_alloc(&program->arena, ends * sizeof(int32_t));
+    if (program->first == NULL) {
+        return GY_NOMEM;
+    }
+    for (int32_t i = 0; i < nodes; i++) {
+        while (program->segments != NULL && segment < program->segments[i]) {
+            program->first[++segment] = program->step_count;
+        }
+        GY_TRY(add_step(program, i, &choices[i]));
+    }
+    while (segment < program->segment_count) {
+        program->first[++segment] = program->step_count;
+    }
+    return GY_OK;
+}
+
 static gy_status add_steps(gy_program *program)
 {
     GY_ASSERT(program->step_count == 0 && program->steps == NULL);
@@ -452,6 +531,10 @@ static gy_status add_steps(gy_program *program)
     GY_TRY(gy_plan_memory(graph, choices,
                           (program->session->skip & GY_SKIP_SHARING) != 0 ? 0 : workers,
                           &program->memory));
+    if (find_passing(program) < 0) {
+        program->memory.buffer_count = 0; /* nothing to release */
+        return GY_NOMEM;
+    }
     const size_t storages = (size_t)program->memory.buffer_count;
     GY_ASSERT(program->graph->is_placed);
     size_t views = 0;
@@ -473,55 +556,74 @@ static gy_status add_steps(gy_program *program)
     for (size_t i = 0; i < storages; i++) {
         GY_TRY(bind_storage(program, (int32_t)i));
     }
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        GY_TRY(add_step(program, i, &choices[i]));
-    }
+    GY_TRY(add_all(program, choices));
     find_roots(program);
     set_priorities(program);
     return gy_scope_new(program->session->engine, GY_NEVER, &program->scope);
 }
 
-gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
-                         int fetch_count, gy_program **out)
+/* The arrays of a run's fetches. */
+static gy_status add_fetches(gy_program *program, const gy_planned_run *run)
 {
-    GY_ASSERT(batch > 0 && fetch_count >= 0);
+    const size_t count = (size_t)run->fetch_count, roots = count + 1;
+    program->batch = run->batch;
+    program->fetch_count = run->fetch_count;
+    program->fetches = gy_arena_alloc(&program->arena, roots * sizeof(*run->fetches));
+    program->results = gy_arena_alloc(&program->arena, roots * sizeof(gy_tensor *));
+    program->next_root = gy_arena_alloc(&program->arena, roots * sizeof(int32_t));
+    program->is_told = gy_arena_alloc(&program->arena, roots * sizeof(bool));
+    program->is_taken = gy_arena_alloc(&program->arena, roots * sizeof(bool));
+    if (program->fetches == NULL || program->results == NULL || program->next_root == NULL ||
+        program->is_told == NULL || program->is_taken == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(program->fetches, run->fetches, count * sizeof(*run->fetches));
+    return GY_OK;
+}
+
+gy_status gy_program_make(gy_session *session, const gy_program_source *source,
+                          gy_program **out)
+{
+    GY_ASSERT(source->run.batch > 0 && source->run.fetch_count >= 0);
+    GY_ASSERT((source->base == NULL) == (source->graph != NULL));
     gy_program *program = gy_alloc_zero("graph.program", 1, sizeof(*program));
     if (program == NULL) {
         return GY_NOMEM;
     }
     program->session = session;
-    program->batch = batch;
-    program->fetch_count = fetch_count;
+    program->base = source->base;
+    program->chunks = source->chunks;
+    program->graph = source->base != NULL ? source->base->graph : source->graph;
+    program->segments = source->base != NULL ? source->base->segments : source->segments;
     program->has_exchanges = session->mesh.stages > 1;
-    program->fetches =
-        gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(*fetches));
-    program->results =
-        gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(gy_tensor *));
-    const size_t roots = (size_t)fetch_count + 1;
-    program->next_root = gy_arena_alloc(&program->arena, roots * sizeof(int32_t));
-    program->is_told = gy_arena_alloc(&program->arena, roots * sizeof(bool));
-    program->is_taken = gy_arena_alloc(&program->arena, roots * sizeof(bool));
-    const gy_planned_run run = {batch, fetches, fetch_count};
-    gy_status status = program->fetches == NULL || program->results == NULL ||
-                               program->next_root == NULL || program->is_told == NULL ||
-                               program->is_taken == NULL
-                           ? GY_NOMEM
-                           : gy_session_find_homes(session, &run);
-    if (status >= 0) {
-        status = gy_session_compile(session, &session->mesh, &run, NULL, &program->graph);
-    }
-    if (status >= 0) {
-        memcpy(program->fetches, fetches, (size_t)fetch_count * sizeof(*fetches));
-        status = add_steps(program);
-    }
+    gy_status status = add_fetches(program, &source->run);
+    status = status >= 0 ? add_steps(program) : status;
     if (status < 0) {
         gy_error error; /* freeing may fail nothing, yet keep the text */
         gy_error_take(&error, status);
+        program->is_lent = true;
         gy_program_free(program);
         return gy_error_raise(&error);
     }
-    GY_ASSERT(program->graph->root_count == fetch_count && program->scope != NULL);
+    GY_ASSERT(program->graph->root_count == source->run.fetch_count && program->scope != NULL);
     *out = program;
+    return GY_OK;
+}
+
+gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
+                         int fetch_count, gy_program **out)
+{
+    gy_program_source source = {.run = {batch, fetches, fetch_count, 0},
+                                .chunks = &session->chunks};
+    GY_TRY(gy_session_find_homes(session, &source.run));
+    GY_TRY(gy_session_compile(session, &session->mesh, &source.run, NULL, &source.graph));
+    gy_status status = gy_program_make(session, &source, out);
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_graph_free(source.graph);
+        return gy_error_raise(&error);
+    }
     return GY_OK;
 }
 
@@ -544,7 +646,10 @@ void gy_program_free(gy_program *program)
         unshare_memory(program);
     }
     gy_memory_plan_free(&program->memory);
-    gy_graph_free(program->graph);
+    if (program->base == NULL && !program->is_lent) {
+        gy_graph_free(program->graph);
+        gy_free(program->segments);
+    }
     gy_arena_free(&program->arena);
     gy_free(program);
 }

@@ -3,7 +3,7 @@
  * graph without anyone having written it.
  */
 #include "graph/random_graph.h"
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <math.h>
 #include <string.h>

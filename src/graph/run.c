@@ -3,7 +3,7 @@
  * Ready steps run in program order; collectives start as soon as their input is there and end
  * by themselves, so that they overlap whatever follows.
  */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -88,7 +88,7 @@ static void run_step(void *arg, gy_done *done)
     }
 }
 
-static gy_status push(gy_program *program, int32_t index)
+static gy_status push(gy_program *program, int32_t index, int priority)
 {
     GY_ASSERT(index >= 0 && index < program->step_count);
     GY_ASSERT(program->scope != NULL);
@@ -102,7 +102,7 @@ static gy_status push(gy_program *program, int32_t index)
                     .read_count = step->read_count,
                     .mutates = step->mutates,
                     .mutate_count = step->mutate_count,
-                    .priority = step->priority};
+                    .priority = priority + step->priority};
     if (step->collective != NULL) {
         return gy_collective_push(engine, step->collective, &task);
     }
@@ -129,9 +129,8 @@ gy_status gy_session_refuse(gy_session *session, gy_status status)
  * A failure goes to the peers of every axis. On a mesh of several axes all ranks end a run
  * together: one that failed has refused its communicators, and so the barrier fails everywhere.
  */
-static gy_status agree(gy_program *program, gy_status status)
+gy_status gy_session_meet(gy_session *session, bool has_exchanges, gy_status status)
 {
-    gy_session *session = program->session;
     const int ranks = session->mesh.whole != NULL ? gy_comm_size(session->mesh.whole) : 1;
     bool is_grid = session->mesh.stages > 1; /* no communicator of one axis has all ranks, or
                                                 messages alone tie them */
@@ -139,7 +138,7 @@ static gy_status agree(gy_program *program, gy_status status)
         is_grid =
             is_grid || (session->mesh.sizes[axis] > 1 && session->mesh.sizes[axis] < ranks);
     }
-    if (!program->has_exchanges) {
+    if (!has_exchanges) {
         return status;
     }
     if (status >= 0 && is_grid) {
@@ -152,15 +151,19 @@ static gy_status agree(gy_program *program, gy_status status)
 }
 
 /* Without overlap a collective begins when all before it has ended, and ends before the next
- * step begins. */
-static gy_status push_all(gy_program *program)
+ * step begins. Beside other micro-batches that would be a wait for what they are to send. */
+gy_status gy_program_push(gy_program *program, int32_t from, int32_t to, int priority)
 {
-    GY_ASSERT(program->scope != NULL);
-    for (int32_t i = 0; i < program->step_count; i++) {
-        bool is_alone =
-            program->session->has_no_overlap && program->steps[i].collective != NULL;
+    GY_ASSERT(from >= 0 && from <= to);
+    const int32_t last = program->first[GY_MIN(to, program->segment_count)];
+    if (program->scope == NULL) {
+        return gy_fail(GY_NOMEM, "no task group: out of memory after an earlier failure");
+    }
+    for (int32_t i = program->first[GY_MIN(from, program->segment_count)]; i < last; i++) {
+        bool is_alone = program->session->has_no_overlap && program->segments == NULL &&
+                        program->steps[i].collective != NULL;
         GY_TRY(is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK);
-        GY_TRY(push(program, i));
+        GY_TRY(push(program, i, priority));
         GY_TRY(is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK);
     }
     return GY_OK;
@@ -183,28 +186,22 @@ static gy_status heal(gy_program *program, gy_status failed)
     return gy_error_raise(&error);
 }
 
+gy_status gy_program_wait(gy_program *program)
+{
+    const gy_status waited =
+        program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
+    return waited < 0 ? heal(program, waited) : GY_OK;
+}
+
 static gy_status run_steps(gy_program *program)
 {
-    if (program->scope == NULL) {
-        return gy_fail(GY_NOMEM, "no task group: out of memory after an earlier failure");
-    }
-    for (int32_t i = 0; i < program->patch_count; i++) {
-        GY_ASSERT(program->patches[i].storage < program->memory.buffer_count);
-        program->patches[i].view->data = program->data[program->patches[i].storage];
-    }
-    for (int32_t i = 0; i < program->step_count; i++) { /* exchanges of fed values */
-        gy_program_step *step = &program->steps[i];
-        if (step->collective != NULL && step->node->input_count > 0) {
-            step->collective->input = step->call.inputs[0];
-        }
-    }
-    gy_status pushed = push_all(program);
+    gy_status pushed = gy_program_push(program, 0, program->segment_count, 0);
     if (pushed < 0 && program->has_exchanges) { /* or peers would wait for what is not pushed */
         pushed = gy_session_refuse(program->session, pushed);
     }
     gy_error error;
     gy_error_take(&error, pushed);
-    gy_status waited = gy_scope_wait(program->scope, GY_NEVER);
+    gy_status waited = program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
     if (pushed < 0) {
         waited = gy_error_raise(&error);
     }
@@ -268,7 +265,7 @@ static gy_status feed_one(gy_program *program, int32_t storage, const gy_feed *f
     GY_ASSERT(program->memory.buffers[storage].leaf >= 0);
     const gy_graph_node *node = &program->graph->nodes[program->memory.buffers[storage].leaf];
     if (strcmp(node->name, GY_SEED_NAME) == 0) {
-        program->data[storage] = program->session->seed_words;
+        program->data[storage] = program->seed_words;
         return GY_OK;
     }
     for (int i = 0; i < feed_count; i++) {
@@ -296,7 +293,7 @@ static gy_status feed(gy_program *program, const gy_feed *feeds, int feed_count)
     return GY_OK;
 }
 
-static void unfeed(gy_program *program)
+void gy_program_end(gy_program *program)
 {
     for (int32_t i = 0; i < program->memory.buffer_count; i++) {
         if (program->fed[i] != NULL) {
@@ -304,6 +301,52 @@ static void unfeed(gy_program *program)
             program->fed[i] = NULL;
         }
     }
+}
+
+/* The tags of ordinary runs are numbers of values; a run's messages have ended on both sides
+ * before the next of the same rank. */
+static gy_status number_messages(gy_program *program, int micro)
+{
+    enum { MESSAGES_MAX = 8192 };
+    for (int32_t i = 0; i < program->step_count && micro >= 0; i++) {
+        const gy_program_step *step = &program->steps[i];
+        if (step->message == NULL) {
+            continue;
+        }
+        const int32_t number = step->node->attributes.message.number;
+        if (number >= MESSAGES_MAX || micro >= INT32_MAX / MESSAGES_MAX) {
+            return gy_fail(GY_LIMIT,
+                           "micro-batch %d, message %d between stages: expected fewer than %d "
+                           "and %d",
+                           micro, (int)number, INT32_MAX / MESSAGES_MAX, (int)MESSAGES_MAX);
+        }
+        step->message->message.tag = micro * MESSAGES_MAX + number;
+    }
+    return GY_OK;
+}
+
+gy_status gy_program_begin(gy_program *program, const gy_micro_batch *batch, int micro)
+{
+    const gy_session *session = program->session;
+    GY_ASSERT(batch->feed_count >= 0 && micro >= -1);
+    program->seed_words[0] = (int64_t)session->seed;
+    program->seed_words[1] = (int64_t)session->step;
+    program->seed_words[2] = batch->first;
+    memset(program->is_told, 0, (size_t)program->fetch_count * sizeof(bool));
+    memset(program->is_taken, 0, (size_t)program->fetch_count * sizeof(bool));
+    GY_TRY(number_messages(program, micro));
+    GY_TRY(feed(program, batch->feeds, batch->feed_count));
+    for (int32_t i = 0; i < program->patch_count; i++) {
+        GY_ASSERT(program->patches[i].storage < program->memory.buffer_count);
+        program->patches[i].view->data = program->data[program->patches[i].storage];
+    }
+    for (int32_t i = 0; i < program->step_count; i++) { /* exchanges of fed values */
+        gy_program_step *step = &program->steps[i];
+        if (step->collective != NULL && step->node->input_count > 0) {
+            step->collective->input = step->call.inputs[0];
+        }
+    }
+    return GY_OK;
 }
 
 /* ---- results ---- */
@@ -338,29 +381,15 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
     return status;
 }
 
-gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_count,
-                         gy_tensor **results)
+gy_status gy_program_take(gy_program *program, gy_tensor **results)
 {
-    GY_ASSERT(feed_count >= 0);
-    GY_ASSERT(program->graph->root_count == program->fetch_count);
     gy_tensor **made = program->results;
-    gy_status status = feed(program, feeds, feed_count);
+    GY_ASSERT(program->graph->root_count == program->fetch_count);
+    gy_status status = GY_OK;
     int count = 0;
-    memset(program->is_told, 0, (size_t)program->fetch_count * sizeof(bool));
-    memset(program->is_taken, 0, (size_t)program->fetch_count * sizeof(bool));
-    gy_meter_run(&program->session->meter, true);
-    if (status >= 0) {
-        status = run_steps(program);
-    }
-    if (status >= 0 && program->session->hook != NULL) {
-        tell_rest(program);
-    }
     for (; status >= 0 && count < program->fetch_count; count++) {
         status = copy_result(program, count, &made[count]);
     }
-    status = agree(program, status);
-    gy_meter_run(&program->session->meter, false);
-    program->runs += status >= 0 ? 1 : 0;
     for (int i = 0; i < count; i++) {
         if (status >= 0) {
             results[i] = made[i];
@@ -368,6 +397,39 @@ gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_cou
             gy_tensor_drop(made[i]);
         }
     }
-    unfeed(program);
+    return status;
+}
+
+gy_status gy_program_run(gy_program *program, const gy_micro_batch *batch, gy_tensor **results)
+{
+    GY_ASSERT(batch->feed_count >= 0);
+    GY_ASSERT(program->graph->root_count == program->fetch_count);
+    gy_session *session = program->session;
+    const size_t count = (size_t)program->fetch_count;
+    gy_status status = gy_program_begin(program, batch, -1);
+    gy_meter_run(&session->meter, true);
+    if (status >= 0) {
+        status = run_steps(program);
+    }
+    if (status >= 0 && session->hook != NULL) {
+        tell_rest(program);
+    }
+    gy_tensor **made = program->results;
+    bool is_taken = false;
+    if (status >= 0) {
+        status = gy_program_take(program, made);
+        is_taken = status >= 0;
+    }
+    status = gy_session_meet(session, program->has_exchanges, status);
+    gy_meter_run(&session->meter, false);
+    program->runs += status >= 0 ? 1 : 0;
+    for (size_t i = 0; i < count && is_taken; i++) {
+        if (status >= 0) {
+            results[i] = made[i];
+        } else {
+            gy_tensor_drop(made[i]);
+        }
+    }
+    gy_program_end(program);
     return status;
 }

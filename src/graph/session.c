@@ -1,5 +1,5 @@
 /* Sessions: parameters, programs by (fetches, batch), the public calls. */
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <string.h>
 
@@ -16,6 +16,15 @@ static gy_status start(gy_session *session, const gy_session_options *options)
         return gy_fail(GY_ARG, "session: a mesh and a communicator, expected one of them");
     }
     session->mesh = options->mesh != NULL ? *options->mesh : gy_mesh_line(options->comm);
+    session->mesh.chunks = options->chunks;
+    if (options->chunks < 0 || gy_mesh_stages(&session->mesh) > GY_STAGES_MAX ||
+        (options->chunks > 1 && session->mesh.stages < 2)) {
+        return gy_fail(
+            GY_ARG,
+            "session: %d chunks a rank along pipe=%d, expected 1, or up to %d stages "
+            "of at least 2 ranks",
+            options->chunks, session->mesh.stages, GY_STAGES_MAX);
+    }
     gy_comm *whole = session->mesh.whole;
     const int ranks = whole != NULL ? gy_comm_size(whole) : 1;
     session->pool = ranks > 1 ? gy_comm_pool(whole) : gy_pool_heap();
@@ -69,6 +78,7 @@ void gy_session_free(gy_session *session)
     if (session == NULL) {
         return;
     }
+    gy_pipe_programs_free(session);
     for (size_t i = 0; i < session->program_count; i++) {
         gy_program_free(session->programs[i]);
     }
@@ -79,6 +89,9 @@ void gy_session_free(gy_session *session)
     }
     if (session->has_pipe) {
         gy_collective_detach(session->engine, session->mesh.pipe);
+    }
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        gy_var_free(session->parameters[i].var);
     }
     if (session->owns_engine) {
         gy_engine_free(session->engine);
@@ -102,6 +115,8 @@ gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,
     GY_ASSERT(mesh->axes >= 1 && run->batch > 0);
     gy_graph *bound = NULL;
     GY_TRY(gy_bind(session->graph, mesh, run->batch, run->fetches, run->fetch_count, &bound));
+    GY_ASSERT(run->loss >= 0 && run->loss <= run->fetch_count);
+    bound->loss = run->loss;
     gy_status status = gy_compile(bound, session->skip, text, out);
     gy_graph_free(bound);
     return status;
@@ -201,7 +216,6 @@ static bool is_imagined(const gy_mesh *mesh)
 static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
                            const gy_node *fetches, int fetch_count, gy_tensor **results)
 {
-    const gy_feed *feeds = micro->feeds;
     const int feed_count = micro->feed_count;
     int64_t batch = micro->rows;
     gy_value few[16], *values = few;
@@ -222,14 +236,11 @@ static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
     }
     gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
     if (batch == 0) {
-        batch = fed_batch(session, feeds, feed_count);
+        batch = fed_batch(session, micro->feeds, feed_count);
     }
     if (status >= 0 && batch < 1) {
         status = gy_fail(GY_ARG, "the batch is empty");
     }
-    session->seed_words[0] = (int64_t)session->seed;
-    session->seed_words[1] = (int64_t)session->step;
-    session->seed_words[2] = micro->first;
     if (status >= 0) {
         status = find_program(session, batch, values, fetch_count, &program);
         if (is_own(session, status)) {
@@ -239,7 +250,7 @@ static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
     if (status >= 0) {
         GY_ASSERT(program->session == session && program->batch == batch);
         program->used = ++session->runs;
-        status = gy_program_run(program, feeds, feed_count, results);
+        status = gy_program_run(program, micro, results);
     }
     if (values != few) {
         gy_free(values);
@@ -270,7 +281,11 @@ gy_status gy_session_run_micros(gy_session *session, const gy_micro_run *run,
     const size_t all = (size_t)known.count * fetches;
     gy_tensor **made = gy_alloc_zero("graph.results", all + 1, sizeof(gy_tensor *));
     gy_status status = made == NULL ? gy_session_refuse(session, GY_NOMEM) : GY_OK;
-    for (int k = 0; k < known.count && status >= 0; k++) {
+    const bool is_scheduled = known.schedule != NULL && session->mesh.stages > 1;
+    if (status >= 0 && is_scheduled) {
+        status = gy_session_run_pipe(session, &known, made);
+    }
+    for (int k = 0; k < known.count && status >= 0 && !is_scheduled; k++) {
         status = known.micros[k].rows > 0
                      ? run_batch(session, &known.micros[k], known.fetches, known.fetch_count,
                                  made + (size_t)k * fetches)
@@ -357,7 +372,7 @@ gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *
     gy_graph *graph = NULL;
     gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
     if (status >= 0) {
-        const gy_planned_run run = {GY_MAX(batch, 1), values, fetch_count};
+        const gy_planned_run run = {GY_MAX(batch, 1), values, fetch_count, 0};
         explain_graph(session, &text);
         status = gy_session_compile(session, &session->mesh, &run, &text, &graph);
     }

@@ -1,7 +1,7 @@
 /* Goal: a session trains lecture A's softmax regression; feeds, fetches and assignments do
  * what their headers say, and a failure names its cause. */
 #include "graph/random_graph.h"
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <math.h>
 #include <string.h>

@@ -104,7 +104,12 @@ typedef union gy_attributes {
         gy_placement from, to;
     } move; /* collectives that change a placement */
     struct {
-        int32_t peer, tag; /* send, receive: the other stage, and which of its messages */
+        int32_t peer, tag; /* send, receive: the other rank, and which of its messages */
+        /* Where a loss tells the passes apart: stages that make and want the value, whether
+           that is in their backward pass, and the message's place among all of a run. */
+        int16_t from, to;
+        bool is_made_backward, is_wanted_backward;
+        int32_t number;
     } message;
     struct {
         uint8_t axes; /* bits of the mesh's axes */

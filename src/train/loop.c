@@ -139,6 +139,7 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
     if (o->recompute == GY_RECOMPUTE_AUTO && o->memory_bytes == 0) {
         return gy_fail(GY_ARG, "training: recompute auto needs memory_bytes");
     }
+    GY_TRY(gy_train_micros_check(model, o));
     return gy_train_servers_check(model, o);
 }
 
@@ -171,7 +172,7 @@ static gy_status make_room(loop *l)
     int64_t last = 0;
     const int64_t rows = GY_MIN(l->options.batch, l->train->count);
     if (l->options.micro_batches > 0) {
-        return gy_train_micros_new(l->model, l->options.micro_batches, rows, &l->micros);
+        return gy_train_micros_new(l->model, &l->options, rows, &l->micros);
     }
     part_of(l, rows, &first, &last);
     /* A smaller batch may give this rank one row more than rounding gave it here. */

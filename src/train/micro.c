@@ -8,15 +8,85 @@
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
+#include <string.h>
+
 struct gy_train_micros {
     gy_model *model;
     int count;
-    gy_micro_batch *micros; /* (count) */
-    gy_batch *batches;      /* (count) memory for this rank's rows */
-    gy_feed *feeds;         /* (count, 3): x, labels, share */
-    gy_tensor **shares;     /* (count) scalars */
-    gy_tensor **results;    /* (count, gather_count) */
+    gy_micro_batch *micros;           /* (count) */
+    gy_batch *batches;                /* (count) memory for this rank's rows */
+    gy_feed *feeds;                   /* (count, 3): x, labels, share */
+    gy_tensor **shares;               /* (count) scalars */
+    gy_tensor **results;              /* (count, gather_count) */
+    gy_pipe_schedule *planned;        /* NULL: none was */
+    const gy_pipe_schedule *schedule; /* what is run; NULL: one after the other */
 };
+
+static bool has_pipe(const gy_model *model)
+{
+    return model->mesh != NULL && model->mesh->stages > 1;
+}
+
+gy_status gy_train_micros_check(const gy_model *model, const gy_train_options *options)
+{
+    const gy_pipe_schedule *lists = options->pipe_lists;
+    const bool is_pipe =
+        options->pipe_schedule != NULL || lists != NULL || options->chunks != 0;
+    if (options->pipe_schedule != NULL && lists != NULL) {
+        return gy_fail(GY_ARG, "training: a schedule and lists, expected one of them");
+    }
+    if (is_pipe && options->micro_batches == 0) {
+        return gy_fail(GY_ARG,
+                       "training: a schedule of stages is of micro-batches: say how many");
+    }
+    if (is_pipe && !has_pipe(model)) {
+        return gy_fail(GY_ARG,
+                       "training: a schedule of stages, and the mesh has no axis pipe of "
+                       "at least 2 ranks");
+    }
+    if (options->chunks < 0 || options->chunks > GY_STAGES_MAX) {
+        return gy_fail(GY_ARG, "training: %d chunks, expected 1 to %d", options->chunks,
+                       GY_STAGES_MAX);
+    }
+    if (lists != NULL && (lists->ranks < 1 || lists->stages % lists->ranks != 0 ||
+                          lists->micros != options->micro_batches)) {
+        return gy_fail(GY_ARG,
+                       "training: lists of %d ranks, %d stages and %d micro-batches, expected "
+                       "as many stages on each rank and %d micro-batches",
+                       lists->ranks, lists->stages, lists->micros, options->micro_batches);
+    }
+    return GY_OK;
+}
+
+int gy_train_chunks(const gy_model *model, const gy_train_options *options)
+{
+    const bool is_interleaved =
+        options->pipe_schedule != NULL && strcmp(options->pipe_schedule, "interleaved") == 0;
+    if (!has_pipe(model) || options->micro_batches == 0) {
+        return 0;
+    }
+    if (options->pipe_lists != NULL) {
+        return options->pipe_lists->stages / options->pipe_lists->ranks;
+    }
+    return options->chunks > 0 ? options->chunks : is_interleaved ? 2 : 1;
+}
+
+static gy_status plan(gy_train_micros *micros, const gy_train_options *options)
+{
+    const gy_model *model = micros->model;
+    if (!has_pipe(model) || options->pipe_lists != NULL) {
+        micros->schedule = has_pipe(model) ? options->pipe_lists : NULL;
+        return GY_OK;
+    }
+    const gy_pipe_query query = {
+        .schedule = options->pipe_schedule != NULL ? options->pipe_schedule : "1f1b",
+        .ranks = model->mesh->stages,
+        .micros = options->micro_batches,
+        .chunks = gy_train_chunks(model, options)};
+    GY_TRY(gy_pipe_plan(&query, &micros->planned));
+    micros->schedule = micros->planned;
+    return GY_OK;
+}
 
 static gy_status make_room(gy_train_micros *micros, int64_t rows)
 {
@@ -31,10 +101,11 @@ static gy_status make_room(gy_train_micros *micros, int64_t rows)
     return GY_OK;
 }
 
-gy_status gy_train_micros_new(gy_model *model, int count, int64_t rows,
+gy_status gy_train_micros_new(gy_model *model, const gy_train_options *options, int64_t rows,
                               gy_train_micros **micros)
 {
     static const char what[] = "train.micros";
+    const int count = options->micro_batches;
     GY_ASSERT(count >= 1 && rows >= 1 && model->update.gather_count > 0);
     gy_train_micros *made = gy_alloc_zero(what, 1, sizeof(*made));
     if (made == NULL) {
@@ -51,7 +122,8 @@ gy_status gy_train_micros_new(gy_model *model, int count, int64_t rows,
         gy_alloc_zero(what, n * (size_t)model->update.gather_count, sizeof(gy_tensor *));
     const bool is_there = made->micros != NULL && made->batches != NULL &&
                           made->feeds != NULL && made->shares != NULL && made->results != NULL;
-    const gy_status status = is_there ? make_room(made, rows) : GY_NOMEM;
+    gy_status status = is_there ? make_room(made, rows) : GY_NOMEM;
+    status = status >= 0 ? plan(made, options) : status;
     if (status < 0) {
         made->count = is_there ? count : 0;
         gy_train_micros_free(made);
@@ -70,6 +142,7 @@ void gy_train_micros_free(gy_train_micros *micros)
         gy_batch_free(&micros->batches[k]);
         gy_tensor_drop(micros->shares[k]);
     }
+    gy_pipe_free(micros->planned);
     gy_free(micros->micros);
     gy_free(micros->batches);
     gy_free(micros->feeds);
@@ -125,7 +198,8 @@ gy_status gy_train_micros_run(gy_train_micros *micros, double *loss)
     const gy_update *u = &micros->model->update;
     const gy_micro_run run =
         GY_OPTIONS(gy_micro_run, .micros = micros->micros, .count = micros->count,
-                   .fetches = u->gather_fetches, .fetch_count = u->gather_count);
+                   .fetches = u->gather_fetches, .fetch_count = u->gather_count,
+                   .schedule = micros->schedule, .loss = 0);
     const gy_status status =
         gy_session_run_micros(micros->model->session, &run, micros->results);
     drop_feeds(micros);

@@ -183,6 +183,7 @@ static void drop_built(gy_model *model)
 
 static gy_status build_all(gy_model *model, const gy_train_options *options)
 {
+    model->chunks = options != NULL ? gy_train_chunks(model, options) : 0;
     GY_TRY(gy_graph_new(&model->graph));
     GY_TRY(build_forward(model));
     GY_TRY(check_expected(model));
@@ -199,7 +200,8 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
                                              .mesh = model->mesh,
                                              .seed = model->seed,
                                              .workers = model->workers,
-                                             .has_no_overlap = model->has_no_overlap},
+                                             .has_no_overlap = model->has_no_overlap,
+                                             .chunks = model->chunks},
                        &model->session));
     if (model->is_lazy) {
         gy_session_set_fill(model->session, gy_session_fill_from, model->source);

@@ -73,6 +73,7 @@ struct gy_model {
     bool has_no_overlap;
     char **class_names;        /* `classes` of them, or NULL */
     gy_bundle *source;         /* the file it was loaded from, without its elements, or NULL */
+    int chunks;                /* stages of a rank along pipe; 0: 1 */
     bool is_lazy;              /* parts are read from there when they are first used */
     const gy_bundle *expected; /* while it is made: the tensors that must fit, or NULL */
 
@@ -333,9 +334,16 @@ static inline int64_t gy_train_micro_rows(const gy_train_options *options, int64
 
 /** The micro-batches of a training, made once: their memory, and what they feed. */
 typedef struct gy_train_micros gy_train_micros;
-/** Of batches of up to `rows`; the model is built with options that split them. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_train_micros_new(gy_model *model, int count, int64_t rows,
-                                            gy_train_micros **micros);
+/** Of batches of up to `rows`; the model is built with the options. As gy_pipe_plan; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_train_micros_new(gy_model *model, const gy_train_options *options,
+                                            int64_t rows, gy_train_micros **micros);
+/** GY_ARG a schedule or chunks without micro-batches or without an axis pipe, or both a
+ * schedule and lists; lists of another number of micro-batches. */
+GY_MUST_CHECK gy_status gy_train_micros_check(const gy_model *model,
+                                              const gy_train_options *options);
+/** Stages of a rank; 0: there is one, or no axis pipe. */
+int gy_train_chunks(const gy_model *model, const gy_train_options *options);
 /** NULL is fine. */
 void gy_train_micros_free(gy_train_micros *micros);
 /** This rank's rows of a batch of samples indices[0 .. rows), which is one of those of an

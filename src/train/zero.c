@@ -160,6 +160,7 @@ static gy_status pin_slots(const gy_model *model, const gy_train_options *option
 static gy_mesh mesh_of(const gy_model *model)
 {
     gy_mesh mesh = model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+    mesh.chunks = model->chunks;
     mesh.byte_s = model->session != NULL ? gy_session_memory_price(model->session) : 0;
     return mesh;
 }
@@ -189,7 +190,8 @@ gy_status gy_train_cut(gy_model *model, const gy_train_options *options)
 {
     char *names[GY_STAGES_MAX], *rest = NULL;
     gy_text copy = {.data = NULL};
-    const int stages = model->mesh != NULL ? GY_MAX(model->mesh->stages, 1) : 1;
+    const int ranks = model->mesh != NULL ? GY_MAX(model->mesh->stages, 1) : 1;
+    const int stages = ranks * GY_MAX(model->chunks, 1);
     int count = 0;
     if (options->cut == NULL) {
         return GY_OK;
@@ -209,7 +211,9 @@ gy_status gy_train_cut(gy_model *model, const gy_train_options *options)
 }
 
 /* Micro-batches and their update have programs of their own, yet one placement: it is that of
- * both as one, but for the zeros that the update puts in place of the sums. */
+ * both as one, but for the zeros that the update puts in place of the sums. Stages keep a sum
+ * where gradients make it, so that no micro-batch sends it; that the update reads it elsewhere
+ * does not count. */
 static gy_status decide_with_micros(gy_model *model, const gy_train_options *options)
 {
     const gy_update *u = &model->update;
@@ -223,8 +227,12 @@ static gy_status decide_with_micros(gy_model *model, const gy_train_options *opt
     memcpy(fetches, u->gather_fetches, (size_t)u->gather_count * sizeof(*fetches));
     memcpy(fetches + u->gather_count, u->fetches + zeros,
            (size_t)(u->fetch_count - zeros) * sizeof(*fetches));
-    const gy_status status = gy_session_decide(
-        model->session, gy_train_micro_rows(options, options->batch), fetches, count);
+    const int64_t rows = gy_train_micro_rows(options, options->batch);
+    gy_status status = GY_OK;
+    if (model->mesh != NULL && model->mesh->stages > 1) {
+        status = gy_session_decide(model->session, rows, fetches, u->gather_count);
+    }
+    status = status >= 0 ? gy_session_decide(model->session, rows, fetches, count) : status;
     gy_free(fetches);
     return status;
 }
@@ -259,7 +267,7 @@ static void add_run(gy_planned_run *runs, int *count, int64_t batch, const gy_va
 {
     GY_ASSERT(*count < RUNS_MAX);
     if (batch > 0) {
-        runs[(*count)++] = (gy_planned_run){batch, fetches, fetch_count};
+        runs[(*count)++] = (gy_planned_run){batch, fetches, fetch_count, 0};
     }
 }
 

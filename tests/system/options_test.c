@@ -163,9 +163,12 @@ static const struct {
      "grep -q '^  allreduce .* P(sum) -> R ' said && "
      "t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
-    {"train", "micro-batches",
-     "t $P --micro-batches 3 && grep -q 'trained 6 steps' said && ! is_plain && "
-     "! t $P --micro-batches 0 && grep -q 'micro-batches.*1' said"},
+    {"train", "micro-batches", "differs $P -m 3 && ! t $P --micro-batches 0"},
+    {"train", "pipe-schedule",
+     "gyre plan pipe --schedule zb-h1 -p 2 -m 4 --lists computing >lists && "
+     "u() { t $P --mesh pipe=2 -m 4 --pipe-schedule $1; }; u lists && u gpipe && ! u none && "
+     "sed -i s/0F3,// lists && ! u lists && grep -q 'rank 0' said"},
+    {"train", "chunks", "t $P --mesh pipe=2 -m 4 --chunks 2 --pipe-schedule interleaved"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "
      "cp out/mlp/model.safetensors $o; done; is_plain; cmp -s adam plain && "

@@ -2,6 +2,7 @@
 #include "cli/plans/plan.h"
 
 #include "cli/cli.h"
+#include "cli/lists.h"
 #include "cli/report.h"
 
 #include <gyre/data.h>
@@ -11,30 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_BYTES = 1 << 20 };
-
 static int report(gy_status status)
 {
     int code = gy_cli_report_failure("plan pipe", status);
     return status == GY_ARG ? GY_EXIT_USAGE : code;
-}
-
-static int read_lists(const char *path, gy_pipe_schedule **schedule)
-{
-    static char text[LIST_BYTES];
-    FILE *file = fopen(path, "rb");
-    size_t size = file != NULL ? fread(text, 1, LIST_BYTES, file) : 0;
-    bool is_read = file != NULL && ferror(file) == 0;
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (!is_read || size == LIST_BYTES) {
-        gy_print_to(stderr, "gyre plan pipe: %s: %s\n", path,
-                    is_read ? "expected a file below 1 MiB" : "cannot be read");
-        return GY_EXIT_FAILURE;
-    }
-    gy_status status = gy_pipe_parse(text, size, path, schedule);
-    return status == GY_OK ? GY_EXIT_OK : report(status);
 }
 
 /* "1,2,1" and "1,1,1,0.1": F, I, W and a transfer. */
@@ -118,7 +99,7 @@ int gy_cli_plan_pipe(const gy_pipe_request *request)
     }
     int code = GY_EXIT_OK;
     if (request->read != NULL) {
-        code = read_lists(request->read, &schedule);
+        code = gy_cli_lists_read("plan pipe", request->read, &schedule);
     } else {
         gy_status planned = gy_pipe_plan(&request->query, &schedule);
         code = planned == GY_OK ? GY_EXIT_OK : report(planned);

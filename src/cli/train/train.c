@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
+#include "cli/train/pipe.h"
 #include "cli/train/simulate.h"
 #include "cli/train/text.h"
 #include "cli/train/update.h"
@@ -22,12 +23,13 @@ static struct {
     gy_option_list data;
     long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
         checkpoint_every, steps_max;
-    long long zero, memory, micro_batches;
+    long long zero, memory;
     long long warmup;
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *cut, *recompute, *update, *key, *simulate;
+    const char *recompute, *update, *key, *simulate;
+    gy_cli_pipe pipe;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
@@ -74,7 +76,7 @@ static const gy_option options[] = {
      PLACE(mesh), 0, 0, NULL},
     {&gy_option_cut, GY_OPTION_TEXT,
      "such as dense3.weight, one name less than --mesh pipe=N has stages; default: by cost",
-     PLACE(cut), 0, 0, NULL},
+     PLACE(pipe.cut), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "threads of a rank; default: cores / ranks",
      PLACE(workers), 1, 1024, NULL},
     {&gy_option_epochs, GY_OPTION_INTEGER, "default: language 5, digits 10", PLACE(epochs), 1,
@@ -86,7 +88,12 @@ static const gy_option options[] = {
     {&gy_option_accumulate, GY_OPTION_INTEGER, "default: 1", PLACE(accumulate), 1, 1 << 16,
      NULL},
     {&gy_option_micro_batches, GY_OPTION_INTEGER, "default: the batch is not split",
-     PLACE(micro_batches), 1, 1 << 16, NULL},
+     PLACE(pipe.micros), 1, 1 << 16, NULL},
+    {&gy_option_pipe_schedule, GY_OPTION_TEXT,
+     "gpipe, 1f1b, interleaved, zb-h1, or a file with lists; default: 1f1b",
+     PLACE(pipe.schedule), 0, 0, NULL},
+    {&gy_option_chunks, GY_OPTION_INTEGER,
+     "stages of a rank; default: of interleaved 2, else 1", PLACE(pipe.chunks), 1, 64, NULL},
     {&gy_option_zero, GY_OPTION_INTEGER,
      "1 the optimizer's state, 2 sums of gradients as well, 3 parameters as well; default: 0",
      PLACE(zero), 0, 3, NULL},
@@ -211,12 +218,15 @@ static gy_train_options train_options(train_job *job)
         .steps = settings.steps,
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
-        .micro_batches = (int)settings.micro_batches,
+        .micro_batches = (int)settings.pipe.micros,
         .zero = (int)settings.zero,
         .memory_bytes = (uint64_t)settings.memory,
         .pins = pins.list,
         .pin_count = pins.count,
-        .cut = settings.cut,
+        .cut = settings.pipe.cut,
+        .pipe_schedule = settings.pipe.lists == NULL ? settings.pipe.schedule : NULL,
+        .pipe_lists = settings.pipe.lists,
+        .chunks = (int)settings.pipe.chunks,
         .optimizer = settings.optimizer == NULL
                          ? gy_train_recipe(job->name).optimizer
                          : optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
@@ -509,6 +519,7 @@ static void end_job(train_job *job, gy_status done)
     gy_dataset_free(job->train);
     gy_dataset_free(job->test);
     gy_corpus_free(job->corpus);
+    gy_pipe_free(settings.pipe.lists);
     if (done == GY_OK) {
         gy_mesh_free(job->mesh);
     }
@@ -546,7 +557,7 @@ static int check_update(gy_cli_update *update)
                     {"zero", settings.zero > 0},
                     {"pin", settings.pins.items[0] != NULL},
                     {"accumulate", settings.accumulate > 1},
-                    {"micro-batches", settings.micro_batches > 0}};
+                    {"micro-batches", settings.pipe.micros > 0}};
     if (read != GY_EXIT_OK || !update->is_ps) {
         return read;
     }
@@ -579,7 +590,9 @@ static int check_settings(const char *name)
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
-    const int pinned = gy_cli_pins_check(&settings.pins, settings.mesh, settings.cut, &pins);
+    const int piped = gy_cli_pipe_check(&settings.pipe, settings.mesh);
+    const int pinned =
+        piped != GY_EXIT_OK ? piped : gy_cli_pins_check(&settings.pins, settings.mesh, &pins);
     return pinned != GY_EXIT_OK || settings.simulate != NULL
                ? pinned
                : gy_cli_ranks_check(settings.mesh, &settings.ranks);

@@ -361,13 +361,8 @@ int gy_cli_ranks_check(const char *mesh, long long *ranks)
     return GY_EXIT_OK;
 }
 
-int gy_cli_pins_check(const gy_option_list *given, const char *mesh, const char *cut,
-                      gy_cli_pins *pins)
+int gy_cli_pins_check(const gy_option_list *given, const char *mesh, gy_cli_pins *pins)
 {
-    if (cut != NULL && !gy_cli_mesh_has(mesh, "pipe")) {
-        return gy_cli_report_usage("gyre train: --cut: the mesh '%s' has no axis pipe",
-                                   mesh != NULL ? mesh : "data");
-    }
     for (int i = 0; given->items[i] != NULL; i++) {
         const char *text = given->items[i];
         if (!gy_cli_pin_read(text, pins)) {

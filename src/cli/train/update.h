@@ -42,10 +42,8 @@ bool gy_cli_pin_read(const char *text, gy_cli_pins *pins);
 /** Has the mesh of --mesh the axis? NULL: all ranks are along data. */
 bool gy_cli_mesh_has(const char *mesh, const char *axis);
 
-/** Read --pin, whose axes the mesh has; --cut needs its axis pipe. Reports what is wrong;
- * returns the exit status. */
-int gy_cli_pins_check(const gy_option_list *given, const char *mesh, const char *cut,
-                      gy_cli_pins *pins);
+/** Read --pin, whose axes the mesh has. Reports what is wrong; returns the exit status. */
+int gy_cli_pins_check(const gy_option_list *given, const char *mesh, gy_cli_pins *pins);
 /** Whether --mesh, --ranks (0: not given; takes what the mesh says) and this launch agree.
  * Reports what is wrong; returns the exit status. */
 int gy_cli_ranks_check(const char *mesh, long long *ranks);

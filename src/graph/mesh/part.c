@@ -92,3 +92,13 @@ gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers
                              .output_count = node->output_count,
                              .workers = workers};
 }
+
+uint64_t gy_mesh_stages_of(const gy_mesh *mesh, int rank)
+{
+    uint64_t set = 0;
+    GY_ASSERT(rank >= 0 && rank < mesh->stages && gy_mesh_stages(mesh) <= GY_STAGES_MAX);
+    for (int stage = rank; stage < gy_mesh_stages(mesh); stage += mesh->stages) {
+        set |= (uint64_t)1 << stage;
+    }
+    return set;
+}

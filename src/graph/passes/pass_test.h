@@ -5,7 +5,7 @@
 #ifndef GY_GRAPH_PASSES_PASS_TEST_H
 #define GY_GRAPH_PASSES_PASS_TEST_H
 
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <string.h>
 

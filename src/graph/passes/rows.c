@@ -66,6 +66,7 @@ static bool is_norm(const gy_op *op)
 static bool mark(walk *w, int32_t index)
 {
     const gy_graph_node *node = &w->graph->nodes[index];
+    GY_ASSERT(w->rows[node->first_value] == 0);
     gy_signature list[GY_OP_SIGNATURES_MAX];
     uint32_t read = 0;
     bool any = false;

@@ -66,7 +66,7 @@ static void find_kind(finder *f, int32_t index)
 static bool is_open(const finder *f, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < f->graph->node_count);
-    GY_ASSERT(f->to->of[index] < f->graph->mesh.stages);
+    GY_ASSERT(f->to->of[index] < gy_mesh_stages(&f->graph->mesh));
     return f->to->kind[index] == GY_STAGE_ONE && f->to->of[index] < 0 &&
            f->graph->nodes[index].op != &gy_ops_row_assign;
 }
@@ -78,9 +78,9 @@ static gy_status take_hand(finder *f, int32_t index)
     if (node->mark.by_hand == 0 || f->to->kind[index] != GY_STAGE_ONE) {
         return GY_OK;
     }
-    if (node->mark.by_hand > f->graph->mesh.stages) {
+    if (node->mark.by_hand > gy_mesh_stages(&f->graph->mesh)) {
         return gy_fail(GY_ARG, "node %s is of stage %d, the mesh has stages 0 to %d",
-                       node->name, node->mark.by_hand - 1, f->graph->mesh.stages - 1);
+                       node->name, node->mark.by_hand - 1, gy_mesh_stages(&f->graph->mesh) - 1);
     }
     f->to->of[index] = node->mark.by_hand - 1;
     return GY_OK;
@@ -132,14 +132,14 @@ static gy_status tell_by_sources(finder *f)
     if (to->cuts.count == 0) {
         GY_TRY(gy_stages_balance(graph, f->is_told, &to->cuts));
     }
-    if (to->cuts.count >= graph->mesh.stages) {
+    if (to->cuts.count >= gy_mesh_stages(&graph->mesh)) {
         return gy_fail(GY_ARG, "the graph is cut into %d stages, the mesh has %d",
-                       to->cuts.count + 1, graph->mesh.stages);
+                       to->cuts.count + 1, gy_mesh_stages(&graph->mesh));
     }
     for (int32_t i = 0; i < graph->node_count; i++) {
         if (f->is_told[i]) {
             to->of[i] = stage_of_source(&to->cuts, graph->nodes[i].mark.source);
-            GY_ASSERT(to->of[i] < graph->mesh.stages);
+            GY_ASSERT(to->of[i] < gy_mesh_stages(&graph->mesh));
         }
     }
     return GY_OK;
@@ -161,7 +161,7 @@ static gy_status find_homes(finder *f)
         const gy_graph_node *node = &graph->nodes[i];
         for (int k = 0; k < node->input_count && to->kind[i] == GY_STAGE_ONE; k++) {
             const int32_t leaf = to->leaf[node->inputs[k].node];
-            GY_ASSERT(leaf < i && to->of[i] < graph->mesh.stages);
+            GY_ASSERT(leaf < i && to->of[i] < gy_mesh_stages(&graph->mesh));
             if (leaf >= 0 && to->of[i] >= 0) {
                 found[leaf] |= gy_stage_bit(to->of[i]);
             }
@@ -248,6 +248,18 @@ static void tell_others(finder *f)
 
 /* ---- who runs what ---- */
 
+/* All stages of the ranks that have one of these. */
+static gy_stage_set spread(const gy_mesh *mesh, gy_stage_set stages)
+{
+    gy_stage_set all = 0;
+    for (int rank = 0; rank < mesh->stages; rank++) {
+        const gy_stage_set there = gy_mesh_stages_of(mesh, rank);
+        all |= (there & stages) != 0 ? there : 0;
+    }
+    GY_ASSERT((stages & ~all) == 0);
+    return all;
+}
+
 /* Behind its users: the stages that want a node's values are known. */
 static void find_made(finder *f, int32_t index)
 {
@@ -262,11 +274,11 @@ static void find_made(finder *f, int32_t index)
         GY_ASSERT(to->leaf[node->inputs[0].node] >= 0);
         made = to->home[to->leaf[node->inputs[0].node]];
     } else if (to->kind[index] == GY_STAGE_ONE) {
-        GY_ASSERT(to->of[index] >= 0 && to->of[index] < f->graph->mesh.stages);
+        GY_ASSERT(to->of[index] >= 0 && to->of[index] < gy_mesh_stages(&f->graph->mesh));
         made = gy_stage_bit(to->of[index]);
     } else if (to->kind[index] == GY_STAGE_KEPT && made != 0) {
         GY_ASSERT(to->leaf[index] >= 0 && to->leaf[index] <= index);
-        const gy_stage_set home = to->home[to->leaf[index]];
+        const gy_stage_set home = spread(&f->graph->mesh, to->home[to->leaf[index]]);
         const bool is_sent = (made & ~home) != 0;
         made = (made & home) | (is_sent ? gy_stage_bit(gy_stage_lowest(home)) : 0);
     }
@@ -280,7 +292,7 @@ static gy_status find(finder *f)
 {
     const gy_graph *graph = f->graph;
     gy_stages *to = f->to;
-    const gy_stage_set all = ~(gy_stage_set)0 >> (GY_STAGES_MAX - graph->mesh.stages);
+    const gy_stage_set all = ~(gy_stage_set)0 >> (GY_STAGES_MAX - gy_mesh_stages(&graph->mesh));
     for (int32_t i = 0; i < f->source_count; i++) {
         f->of_source[i] = -1;
     }

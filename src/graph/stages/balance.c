@@ -155,7 +155,7 @@ static void solve(const balance *b, int stages, double *best, int32_t *from)
 
 static gy_status cut(const balance *b, gy_stage_cuts *cuts)
 {
-    const int stages = b->graph->mesh.stages;
+    const int stages = gy_mesh_stages(&b->graph->mesh);
     const size_t cells = (size_t)stages * ((size_t)b->places + 1);
     GY_ASSERT(stages > 1 && stages <= GY_STAGES_MAX);
     if (b->places < stages) {

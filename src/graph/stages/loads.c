@@ -7,14 +7,16 @@ static void add_value(const gy_graph *graph, const gy_stages *stages, gy_value v
                       gy_stage_load *loads)
 {
     const gy_stage_set made = stages->made[value.node];
-    const gy_stage_set away = stages->need[gy_graph_value(graph, value)] & ~made;
+    const gy_stage_set need = stages->need[gy_graph_value(graph, value)];
     const double bytes = gy_stages_bytes(graph, value);
     GY_ASSERT(made != 0 && bytes >= 0);
-    for (int to = 0; to < graph->mesh.stages; to++) {
-        if ((away >> to & 1) == 0) {
+    for (int rank = 0; rank < graph->mesh.stages; rank++) {
+        const gy_stage_set there = gy_mesh_stages_of(&graph->mesh, rank);
+        if ((need & there) == 0 || (made & there) != 0) {
             continue;
         }
-        gy_stage_load *sender = &loads[gy_stage_lowest(made)], *receiver = &loads[to];
+        gy_stage_load *sender = &loads[gy_stage_lowest(made)],
+                      *receiver = &loads[gy_stage_lowest(need & there)];
         const double seconds = gy_stages_transfer(&graph->mesh, bytes);
         sender->sends++;
         sender->sent_bytes += bytes;
@@ -28,12 +30,12 @@ static void add_value(const gy_graph *graph, const gy_stages *stages, gy_value v
 void gy_stages_load(const gy_graph *graph, const gy_stages *stages, gy_stage_load *loads)
 {
     GY_ASSERT(graph->mesh.stages > 1);
-    memset(loads, 0, (size_t)graph->mesh.stages * sizeof(*loads));
+    memset(loads, 0, (size_t)gy_mesh_stages(&graph->mesh) * sizeof(*loads));
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         const bool is_work = (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) == 0;
         const double seconds = is_work ? gy_stages_work(graph, i) : 0;
-        for (int s = 0; s < graph->mesh.stages && is_work; s++) {
+        for (int s = 0; s < gy_mesh_stages(&graph->mesh) && is_work; s++) {
             const bool runs = (stages->made[i] >> s & 1) != 0;
             loads[s].nodes += runs ? 1 : 0;
             loads[s].work_s += runs ? seconds : 0;
@@ -50,7 +52,7 @@ void gy_stages_load(const gy_graph *graph, const gy_stages *stages, gy_stage_loa
 static void print_ends(const gy_graph *graph, const gy_stages *stages, int stage, gy_text *text)
 {
     int32_t first = -1, last = -1;
-    GY_ASSERT(stage >= 0 && stage < graph->mesh.stages);
+    GY_ASSERT(stage >= 0 && stage < gy_mesh_stages(&graph->mesh));
     for (int32_t i = 0; i < graph->node_count; i++) {
         const bool is_forward = graph->nodes[i].origin >= 0 &&
                                 graph->nodes[i].mark.source == graph->nodes[i].origin &&
@@ -79,7 +81,7 @@ static void print_kept(const gy_graph *graph, const gy_stages *stages, gy_text *
         gy_text_add(text, "     ");
         gy_graph_print_name(graph->nodes[i].name, text);
         gy_text_add(text, " is kept by stages");
-        for (int s = 0; s < graph->mesh.stages; s++) {
+        for (int s = 0; s < gy_mesh_stages(&graph->mesh); s++) {
             if ((home >> s & 1) != 0) {
                 gy_text_add(text, " %d", s);
             }
@@ -90,7 +92,7 @@ static void print_kept(const gy_graph *graph, const gy_stages *stages, gy_text *
 
 gy_status gy_graph_explain_stages(const gy_graph *graph, gy_text *text)
 {
-    GY_ASSERT(graph->mesh.stages > 1 && graph->mesh.stages <= GY_STAGES_MAX);
+    GY_ASSERT(graph->mesh.stages > 1 && gy_mesh_stages(&graph->mesh) <= GY_STAGES_MAX);
     gy_stage_load loads[GY_STAGES_MAX];
     gy_stages stages;
     gy_status status = gy_stages_find(graph, &stages);
@@ -101,7 +103,7 @@ gy_status gy_graph_explain_stages(const gy_graph *graph, gy_text *text)
                     "  stage  nodes  work ms  sends       sent  receives   received  transfer "
                     "ms  layers\n",
                     graph->mesh.stages);
-        for (int s = 0; s < graph->mesh.stages; s++) {
+        for (int s = 0; s < gy_mesh_stages(&graph->mesh); s++) {
             char sent[32], received[32];
             gy_text_add(text, "  %5d  %5d  %7.3f  %5d %10s  %8d %10s  %11.3f", s,
                         loads[s].nodes, 1e3 * loads[s].work_s, loads[s].sends,

@@ -56,6 +56,7 @@ typedef struct gy_parameter_slot {
     const char *name;
     gy_tensor *tensor;
     gy_view view;
+    gy_var *var; /* what programs that run beside each other do with it keeps its order */
 } gy_parameter_slot;
 
 /** One task of a program. */
@@ -67,6 +68,7 @@ typedef struct gy_program_step {
     const gy_kernel *kernel; /* NULL: the reference */
     gy_kernel_call call;
     gy_collective *collective; /* NULL: a computation */
+    gy_attributes *message;    /* of the collective, where it is a message; else NULL */
     int exchange;              /* its kind, of gy_meter_kind */
     gy_meter_span span;        /* of the collective */
     int64_t ran_ns;            /* computing in the last run of a session that is timed */
@@ -82,9 +84,29 @@ typedef struct gy_patch {
     int32_t storage;
 } gy_patch;
 
+/** What a program is made of. */
+typedef struct gy_program_source {
+    gy_planned_run run;
+    gy_graph *graph;   /* compiled for the run; taken where it succeeds */
+    int32_t *segments; /* (nodes) ascending: which nodes are pushed together; taken. NULL:
+                          all are one */
+    gy_program *base;  /* an instance of the same: its graph and segments are this one's,
+                          and its memory for what no segment leaves to another; outlives
+                          this one. NULL: none, then `graph` is wanted */
+    gy_memory_chunks *chunks; /* where the rest of its memory lies */
+} gy_program_source;
+
 struct gy_program {
     gy_session *session;
-    gy_arena arena; /* all arrays below */
+    gy_arena arena;   /* all arrays below */
+    gy_program *base; /* of gy_program_source */
+    gy_memory_chunks *chunks;
+    int32_t *segments; /* node -> its segment; NULL: there is one */
+    int32_t *first;    /* segment -> its first step; one more than there are */
+    int32_t segment_count;
+    bool is_lent;          /* graph and segments are the caller's still */
+    bool *is_passing;      /* storage -> it serves within segments alone */
+    int64_t seed_words[3]; /* what the seed input is fed with: seed, step, first row */
     gy_graph *graph;
     gy_memory_plan memory;
     bool is_sharing; /* its buffers are counted among the users of the session's chunks */
@@ -120,7 +142,6 @@ struct gy_session {
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
-    int64_t seed_words[3]; /* what the seed input is fed with: seed, step, first row */
     gy_parameter_slot *parameters;
     size_t parameter_count, parameter_capacity;
     gy_fetch_hook hook; /* NULL: none */
@@ -129,8 +150,9 @@ struct gy_session {
     void *fill_arg;
     gy_program **programs;
     size_t program_count, program_capacity;
-    gy_memory_chunks chunks; /* what all programs write to in turn */
-    bool is_timed;           /* each step's time is taken */
+    gy_memory_chunks chunks;       /* what all programs write to in turn */
+    struct gy_pipe_programs *pipe; /* of micro-batches; NULL: none were under way */
+    bool is_timed;                 /* each step's time is taken */
     uint32_t skip; /* passes left out, for tests; GY_SKIP_SHARING: one buffer a value */
     gy_meter meter;
 };
@@ -158,14 +180,37 @@ gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,
                              const gy_planned_run *run, gy_text *text, gy_graph **out);
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
                          int fetch_count, gy_program **out);
+/** The same of a graph that is compiled already. On failure the graph and the segments are
+ * still the caller's. */
+gy_status gy_program_make(gy_session *session, const gy_program_source *source,
+                          gy_program **out);
 void gy_program_free(gy_program *program);
 /**
  * Pin the feeds of all inputs that the program reads (names node and shapes when one is wrong),
  * push all steps, wait, make new tensors with the fetched values: all or none. Of a program
  * with exchanges a failure is told to the peers.
  */
-gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_count,
-                         gy_tensor **results);
+gy_status gy_program_run(gy_program *program, const gy_micro_batch *batch, gy_tensor **results);
+/**
+ * A run in pieces, while other programs run. Begin: pin what is fed, and take the number of a
+ * micro-batch for the tags of messages (-1: none has one). Push segments [from, to) in the
+ * order of all that run; `priority` is added to that of each step. Wait for all that is pushed.
+ * Take: make tensors of the fetches. End: unpin, also after a failure.
+ */
+GY_MUST_CHECK gy_status gy_program_begin(gy_program *program, const gy_micro_batch *batch,
+                                         int micro);
+GY_MUST_CHECK gy_status gy_program_push(gy_program *program, int32_t from, int32_t to,
+                                        int priority);
+GY_MUST_CHECK gy_status gy_program_wait(gy_program *program);
+GY_MUST_CHECK gy_status gy_program_take(gy_program *program, gy_tensor **results);
+void gy_program_end(gy_program *program);
+/** The end of a run on all ranks; returns `status`, or what others failed with. */
+GY_MUST_CHECK gy_status gy_session_meet(gy_session *session, bool has_exchanges,
+                                        gy_status status);
+/** gy_session_run_micros by a schedule, all options checked. */
+GY_MUST_CHECK gy_status gy_session_run_pipe(gy_session *session, const gy_micro_run *run,
+                                            gy_tensor **results);
+void gy_pipe_programs_free(gy_session *session);
 /** Values of the nodes to be fetched, (count). GY_ARG one is not of the session's graph. */
 gy_status gy_session_fetches(const gy_session *session, const gy_node *nodes, int count,
                              gy_value *values);

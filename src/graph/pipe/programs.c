@@ -1,0 +1,137 @@
+/*
+ * The programs of micro-batches: one compiled for each number of rows, and instances of it in
+ * slots. What a slot's programs keep from one segment to another lies in the slot's memory,
+ * which those of other rows use in turn; what serves within a segment is one for all instances.
+ */
+#include "graph/pipe/pipe.h"
+
+#include <string.h>
+
+enum { ROWS_MAX = 8 }; /* numbers of rows; beyond, all are made anew */
+
+/* One program in one slot. */
+typedef struct instance {
+    int slot;
+    gy_program *program;
+} instance;
+
+typedef struct gy_pipe_programs {
+    instance *list; /* a base stands before its instances */
+    size_t count, capacity;
+    gy_memory_chunks **chunks; /* (slots) */
+    size_t slots, slot_capacity;
+    int loss;
+} gy_pipe_programs;
+
+void gy_pipe_programs_free(gy_session *session)
+{
+    gy_pipe_programs *all = session->pipe;
+    if (all == NULL) {
+        return;
+    }
+    for (size_t i = all->count; i-- > 0;) {
+        gy_program_free(all->list[i].program);
+    }
+    for (size_t i = 0; i < all->slots; i++) {
+        gy_free(all->chunks[i]->list);
+        gy_free(all->chunks[i]);
+    }
+    gy_free(all->list);
+    gy_free(all->chunks);
+    gy_free(all);
+    session->pipe = NULL;
+}
+
+static bool is_of(const gy_program *program, const gy_planned_run *run)
+{
+    GY_ASSERT(program->segments != NULL);
+    return program->fetch_count == run->fetch_count &&
+           memcmp(program->fetches, run->fetches,
+                  (size_t)run->fetch_count * sizeof(*run->fetches)) == 0;
+}
+
+/* Programs of other fetches go, and all where there are too many numbers of rows. */
+static void drop_others(gy_session *session, const gy_planned_run *run)
+{
+    const gy_pipe_programs *all = session->pipe;
+    int bases = 0;
+    GY_ASSERT(all != NULL && run->fetch_count > 0);
+    bool is_known = false, is_same = all->count == 0 || all->loss == run->loss;
+    for (size_t i = 0; i < all->count; i++) {
+        const gy_program *program = all->list[i].program;
+        is_same = is_same && is_of(program, run);
+        bases += program->base == NULL ? 1 : 0;
+        is_known = is_known || program->batch == run->batch;
+    }
+    if (!is_same || (!is_known && bases == ROWS_MAX)) {
+        gy_pipe_programs_free(session);
+    }
+}
+
+static gy_status find_all(gy_session *session, const gy_planned_run *run, int slot)
+{
+    if (session->pipe != NULL) {
+        drop_others(session, run);
+    }
+    if (session->pipe == NULL) {
+        session->pipe = gy_alloc_zero("graph.pipe", 1, sizeof(*session->pipe));
+        if (session->pipe == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    gy_pipe_programs *all = session->pipe;
+    all->loss = run->loss;
+    GY_TRY(GY_GROW("graph.pipe", all->list, all->capacity, all->count + 1));
+    GY_TRY(GY_GROW("graph.pipe", all->chunks, all->slot_capacity, (size_t)slot + 1));
+    for (; all->slots <= (size_t)slot; all->slots++) {
+        all->chunks[all->slots] = gy_alloc_zero("graph.pipe", 1, sizeof(gy_memory_chunks));
+        if (all->chunks[all->slots] == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    return GY_OK;
+}
+
+/* Compile the run, in segments. */
+static gy_status compile(gy_session *session, gy_program_source *source)
+{
+    gy_graph *graph = NULL;
+    GY_ASSERT(source->base == NULL && source->graph == NULL);
+    GY_TRY(gy_session_find_homes(session, &source->run));
+    GY_TRY(gy_session_compile(session, &session->mesh, &source->run, NULL, &graph));
+    const gy_status status = gy_pipe_order(graph, &source->graph, &source->segments);
+    gy_graph_free(graph);
+    return status;
+}
+
+gy_status gy_pipe_program(gy_session *session, const gy_planned_run *run, int slot,
+                          gy_program **program)
+{
+    GY_ASSERT(slot >= 0 && run->loss > 0);
+    GY_TRY(find_all(session, run, slot));
+    gy_pipe_programs *all = session->pipe;
+    gy_program_source source = {.run = *run, .chunks = all->chunks[slot]};
+    for (size_t i = 0; i < all->count; i++) {
+        gy_program *have = all->list[i].program;
+        if (have->batch == run->batch && all->list[i].slot == slot) {
+            *program = have;
+            return GY_OK;
+        }
+        source.base = have->batch == run->batch && have->base == NULL ? have : source.base;
+    }
+    if (source.base == NULL) {
+        GY_TRY(compile(session, &source));
+    }
+    const gy_status status = gy_program_make(session, &source, program);
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_graph_free(source.graph);
+        gy_free(source.segments);
+        return gy_error_raise(&error);
+    }
+    GY_ASSERT(all->count < all->capacity);
+    GY_ASSERT((*program)->chunks == all->chunks[slot]);
+    all->list[all->count++] = (instance){slot, *program};
+    return GY_OK;
+}
