@@ -307,6 +307,7 @@ gy_status gy_session_check_micros(const gy_session *session, gy_node loss, int64
 {
     gy_value value;
     gy_graph *bound = NULL;
+    GY_ASSERT(session->mesh.axes >= 1);
     if (batch < 1) {
         return gy_fail(GY_ARG, "a batch of %lld rows", (long long)batch);
     }

@@ -217,8 +217,8 @@ static gy_status play_update(gy_model *model, const gy_train_options *options,
         nodes_to_values(u->gather_fetches, u->gather_count, values + u->fetch_count);
         const gy_planned_run runs[] = {
             {gy_train_micro_rows(options, options->batch), values + u->fetch_count,
-             u->gather_count},
-            {has_micros ? 1 : options->batch, values, u->fetch_count}};
+             u->gather_count, 0},
+            {has_micros ? 1 : options->batch, values, u->fetch_count, 0}};
         status = gy_session_foresee(model->session, model->mesh, &runs[2 - count], count,
                                     graphs, footprints);
     }

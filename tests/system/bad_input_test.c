@@ -225,6 +225,34 @@ GY_TEST(images_that_do_not_fit_are_not_predicted)
     assert_int_equal(shell("rm -r wide out most few"), 0);
 }
 
+/* Lists of a file run where the checker takes them; else rank and action are named. */
+GY_TEST(lists_of_stages_are_checked_before_they_run)
+{
+#define STAGES                                                                                 \
+    "gyre train mlp -q -d digits -o out --steps 1 -b 4 --mesh pipe=2 -m 2 --pipe-schedule "
+    static const struct {
+        const char *line, *words;
+        int status;
+    } cases[] = {
+        {"gyre plan pipe -p 2 -m 2 --lists computing >lists && " STAGES "lists", "trained 1",
+         0},
+        {"sed -i s/0F1,// lists; " STAGES "lists", "rank 0 action", 1},
+        {STAGES "none", "'none' is neither", 2},
+        {"gyre train mlp -d digits --mesh pipe=2 --pipe-schedule 1f1b", "--micro-batches", 2},
+        {"gyre train mlp -d digits -m 2 --chunks 2", "has no axis pipe", 2},
+        {"gyre train mlp -d digits --steps 1 --mesh pipe=2 -m 5 --pipe-schedule interleaved",
+         "micro-batches", 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int status = shell(cases[i].line);
+        if (status != cases[i].status || lines_with(cases[i].words) == 0) {
+            fail_msg("'%s' ended with %d: %s", cases[i].line, status, output);
+        }
+    }
+    assert_int_equal(shell("rm -rf lists out"), 0);
+#undef STAGES
+}
+
 GY_TEST(a_training_cut_short_is_tested_where_it_ends)
 {
     static const char *const lines[] = {

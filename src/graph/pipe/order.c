@@ -127,6 +127,7 @@ static gy_status check_messages(const orderer *o)
 static int32_t parameter_of(const gy_graph *in, gy_value value)
 {
     const gy_graph_node *node = gy_graph_at(in, value);
+    GY_ASSERT(in->is_placed);
     while ((node->op->flags & GY_OP_VIEW) != 0) {
         GY_ASSERT(node->input_count >= 1);
         value = node->inputs[0];
@@ -178,6 +179,7 @@ static gy_status sort(const orderer *o, gy_graph **out, int32_t *segments)
 
 static gy_status order(orderer *o, gy_graph **out, int32_t *segments)
 {
+    GY_ASSERT(o->chunks >= 1 && o->in->loss <= o->in->root_count);
     find_needed(o);
     find_rest(o);
     GY_TRY(check_messages(o));

@@ -131,6 +131,7 @@ static gy_status finish_all(runner *r, gy_status status)
 static gy_status run_list(runner *r)
 {
     gy_status status = GY_OK;
+    GY_ASSERT(r->places.slots <= r->run->count);
     for (size_t i = 0; i < r->list->count && status >= 0; i++) {
         status = act(r, i);
     }
@@ -141,6 +142,7 @@ static gy_status make_room(runner *r)
 {
     static const char what[] = "graph.runner";
     const size_t n = (size_t)r->run->count;
+    GY_ASSERT(r->list != NULL && r->results != NULL);
     r->fetches = gy_alloc(what, ((size_t)r->run->fetch_count + 1) * sizeof(*r->fetches));
     r->programs = gy_alloc_zero(what, n, sizeof(gy_program *));
     r->occupant = gy_alloc(what, n * sizeof(int));

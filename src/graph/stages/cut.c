@@ -156,6 +156,7 @@ static void find_early(const cutter *c, bool *is_early, bool *is_wanted)
 {
     const gy_graph *in = c->pass.in;
     const gy_stages *stages = &c->stages;
+    GY_ASSERT(is_early != is_wanted);
     for (int32_t i = 0; i < in->node_count; i++) {
         is_early[i] = true;
         for (int k = 0; k < in->nodes[i].input_count && !c->is_forward[i]; k++) {
