@@ -566,6 +566,8 @@ static gy_status add_steps(gy_program *program)
 static gy_status add_fetches(gy_program *program, const gy_planned_run *run)
 {
     const size_t count = (size_t)run->fetch_count, roots = count + 1;
+    GY_ASSERT(run->fetch_count >= 0);
+    GY_ASSERT(program->fetches == NULL);
     program->batch = run->batch;
     program->fetch_count = run->fetch_count;
     program->fetches = gy_arena_alloc(&program->arena, roots * sizeof(*run->fetches));

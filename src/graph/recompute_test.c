@@ -3,7 +3,7 @@
  * what the forward pass made is dropped behind its chunk, and nothing else is done twice.
  */
 #include "graph/random_graph.h"
-#include "graph/session_priv.h"
+#include "graph/session.h"
 
 #include <limits.h>
 #include <math.h>

@@ -188,6 +188,7 @@ static gy_status heal(gy_program *program, gy_status failed)
 
 gy_status gy_program_wait(gy_program *program)
 {
+    GY_ASSERT(program->session != NULL);
     const gy_status waited =
         program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
     return waited < 0 ? heal(program, waited) : GY_OK;

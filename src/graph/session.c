@@ -217,6 +217,7 @@ static gy_status run_batch(gy_session *session, const gy_micro_batch *micro,
                            const gy_node *fetches, int fetch_count, gy_tensor **results)
 {
     const int feed_count = micro->feed_count;
+    GY_ASSERT(session->graph != NULL);
     int64_t batch = micro->rows;
     gy_value few[16], *values = few;
     gy_program *program = NULL;
