@@ -612,6 +612,9 @@ typedef struct gy_session_stats {
     double compute_s, exposed_communication_s, other_s;
     double hidden_communication_s; /* part of compute_s: exchanges under way beside it */
     uint64_t bytes_sent, runs;     /* bytes of exchanges, as in gy_exchange_stats */
+    double bubble_s; /* nothing computes, and another stage has yet to send what is wanted, or
+                        is not at the end of the run yet; what its transfers take by the model
+                        of costs is exposed communication */
 } gy_session_stats;
 GY_API gy_session_stats gy_session_statistics(const gy_session *session);
 

@@ -375,6 +375,11 @@ GY_API GY_MUST_CHECK gy_status gy_train_simulate(gy_model *model, gy_dataset *tr
                                                  const gy_ps_simulation *options,
                                                  gy_ps_simulated *result);
 
+/** Where the time of a rank went, in seconds; the rest of wall_s is its own. */
+typedef struct gy_train_account {
+    double wall_s, compute_s, bubble_s, exposed_communication_s, input_s;
+} gy_train_account;
+
 /** What a training did; times are this rank's, in seconds. */
 typedef struct gy_train_result {
     int64_t steps;
@@ -391,6 +396,9 @@ typedef struct gy_train_result {
     int64_t samples;
     gy_exchange_stats exchanges[GY_EXCHANGE_KINDS_MAX];
     int exchange_count;
+    double bubble_s; /* waiting for other stages (gy_session_stats); in no other figure */
+    gy_train_account *accounts; /* of all ranks, where there are stages; free as `losses` */
+    int account_count;
 } gy_train_result;
 
 /**

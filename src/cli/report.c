@@ -53,15 +53,42 @@ void gy_cli_report_score(const gy_language_score *score)
     }
 }
 
+/* What is neither of the figures. */
+static double rest_of(const gy_train_account *a)
+{
+    const double rest =
+        a->wall_s - a->compute_s - a->bubble_s - a->exposed_communication_s - a->input_s;
+    return rest > 0 ? rest : 0;
+}
+
+/* Ranks of a mesh with stages, in seconds. */
+static void report_accounts(const gy_train_result *result)
+{
+    printf("  rank   compute    bubble  transfer     input     other      wall   bubble %%\n");
+    for (int rank = 0; rank < result->account_count; rank++) {
+        const gy_train_account *a = &result->accounts[rank];
+        printf("  %4d %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %10.1f\n", rank, a->compute_s,
+               a->bubble_s, a->exposed_communication_s, a->input_s, rest_of(a), a->wall_s,
+               a->wall_s > 0 ? 100 * a->bubble_s / a->wall_s : 0);
+    }
+}
+
 void gy_cli_report_time(const gy_train_result *result)
 {
-    double other =
-        result->wall_s - result->compute_s - result->exposed_communication_s - result->input_s;
-    printf("\ntrained %lld steps in %.2f s on rank 0: compute %.2f s, exposed communication "
+    const gy_train_account own = {result->wall_s, result->compute_s, result->bubble_s,
+                                  result->exposed_communication_s, result->input_s};
+    char bubble[48] = "";
+    if (result->account_count > 0) {
+        snprintf(bubble, sizeof(bubble), "bubble %.2f s, ", result->bubble_s);
+    }
+    printf("\ntrained %lld steps in %.2f s on rank 0: compute %.2f s, %sexposed communication "
            "%.2f s (hidden %.2f s), input %.2f s, other %.2f s\n",
-           (long long)result->steps, result->wall_s, result->compute_s,
+           (long long)result->steps, result->wall_s, result->compute_s, bubble,
            result->exposed_communication_s, result->hidden_communication_s, result->input_s,
-           other > 0 ? other : 0);
+           rest_of(&own));
+    if (result->account_count > 0) {
+        report_accounts(result);
+    }
 }
 
 /* "12.3 MiB" */

@@ -1,5 +1,7 @@
-/* Where the time of runs goes: with a computation running it is compute, else with a collective
- * under way exposed communication, else neither; and what each kind of exchange had of it. */
+/* Where the time of runs goes: with a computation running it is compute; else, while another
+ * stage has something to send, a bubble, but for the end of it that the transfer takes by the
+ * model of costs; else with an exchange under way exposed communication, else neither; and what
+ * each kind of exchange had of it. */
 #include "graph/session.h"
 
 #include "coll/coll.h"
@@ -42,10 +44,16 @@ static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
 {
     GY_ASSERT(meter->computing >= 0 && meter->exchanging >= 0);
     int64_t now = gy_now_ns(gy_env_real());
+    const bool waits = meter->computing == 0 && meter->awaited > 0;
     int64_t *where = meter->computing > 0    ? &meter->compute_ns
+                     : waits                 ? &meter->bubble_ns
                      : meter->exchanging > 0 ? &meter->exposed_ns
                                              : &meter->other_ns;
     int64_t passed = meter->is_on ? now - meter->since_ns : 0;
+    if (waits && passed > 0) {
+        meter->pause_begin_ns = meter->pause_ns == 0 ? meter->since_ns : meter->pause_begin_ns;
+        meter->pause_ns += passed;
+    }
     GY_ASSERT(now >= meter->since_ns || !meter->is_on);
     *where += passed;
     meter->hidden_ns += meter->computing > 0 && meter->exchanging > 0 ? passed : 0;
@@ -55,10 +63,36 @@ static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
     meter->since_ns = now;
 }
 
+static void end_pause(gy_meter *meter) GY_REQUIRES(meter->lock)
+{
+    GY_ASSERT(meter->pause_ns >= 0);
+    if (meter->pause_ns > 0 && gy_trace_on()) {
+        gy_trace_span("bubble", meter->pause_begin_ns, meter->since_ns, 0);
+    }
+    meter->pause_ns = 0;
+}
+
+void gy_meter_await(gy_meter *meter, int change, int64_t transfer_ns)
+{
+    GY_ASSERT(transfer_ns >= 0 && (change == 1 || change == -1));
+    gy_mutex_lock(&meter->lock);
+    account(meter);
+    if (change < 0) {
+        const int64_t moved_ns = GY_MIN(transfer_ns, meter->pause_ns);
+        meter->bubble_ns -= moved_ns;
+        meter->exposed_ns += moved_ns;
+        meter->pause_ns -= moved_ns;
+    }
+    meter->awaited += change;
+    GY_ASSERT(meter->awaited >= 0);
+    gy_mutex_unlock(&meter->lock);
+}
+
 void gy_meter_change(gy_meter *meter, int computing)
 {
     gy_mutex_lock(&meter->lock);
     account(meter);
+    end_pause(meter);
     meter->computing += computing;
     GY_ASSERT(meter->computing >= 0 && meter->exchanging >= 0);
     gy_mutex_unlock(&meter->lock);
@@ -110,6 +144,7 @@ void gy_meter_run(gy_meter *meter, bool begins)
 {
     gy_mutex_lock(&meter->lock);
     account(meter);
+    end_pause(meter);
     GY_ASSERT(meter->is_on != begins);
     meter->is_on = begins;
     gy_mutex_unlock(&meter->lock);

@@ -293,8 +293,15 @@ static void watch(void *arg, int change)
 {
     gy_program_step *step = arg;
     GY_ASSERT(change == 1 || change == -1);
-    gy_meter_exchange(&step->program->session->meter, step->exchange, &step->span, change,
+    gy_meter *meter = &step->program->session->meter;
+    if (step->node->op == &gy_ops_row_receive && change < 0) {
+        gy_meter_await(meter, change, step->transfer_ns);
+    }
+    gy_meter_exchange(meter, step->exchange, &step->span, change,
                       change < 0 ? step->collective->sent_bytes : 0);
+    if (step->node->op == &gy_ops_row_receive && change > 0) {
+        gy_meter_await(meter, change, step->transfer_ns);
+    }
 }
 
 static gy_status add_message(gy_program *program, gy_program_step *step)
@@ -316,7 +323,10 @@ static gy_status add_message(gy_program *program, gy_program_step *step)
     if (step->node->op == &gy_ops_row_send) {
         collective->input = step->call.inputs[0];
     } else {
+        const size_t elements = (size_t)gy_view_count(&step->call.outputs[0]);
+        const double bytes = (double)(elements * gy_dtype_bytes(step->call.outputs[0].dtype));
         collective->output = step->call.outputs[0];
+        step->transfer_ns = (int64_t)(1e9 * gy_stages_transfer(&program->graph->mesh, bytes));
     }
     step->collective = collective;
     step->exchange = gy_meter_kind(step->node->op, 0);

@@ -143,8 +143,15 @@ gy_status gy_session_meet(gy_session *session, bool has_exchanges, gy_status sta
     }
     if (status >= 0 && is_grid) {
         GY_ASSERT(session->mesh.whole != NULL);
+        const bool has_stages = session->mesh.stages > 1; /* others have something to do yet */
         gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, NULL, 1, 0);
+        if (has_stages) {
+            gy_meter_await(&session->meter, 1, 0);
+        }
         status = gy_barrier(session->mesh.whole);
+        if (has_stages) {
+            gy_meter_await(&session->meter, -1, 0);
+        }
         gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, NULL, -1, 0);
     }
     return status < 0 ? gy_session_refuse(session, status) : status;

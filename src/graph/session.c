@@ -341,6 +341,7 @@ gy_session_stats gy_session_statistics(const gy_session *session)
     gy_session_stats stats = {.compute_s = (double)meter->compute_ns * 1e-9,
                               .exposed_communication_s = (double)meter->exposed_ns * 1e-9,
                               .hidden_communication_s = (double)meter->hidden_ns * 1e-9,
+                              .bubble_s = (double)meter->bubble_ns * 1e-9,
                               .other_s = (double)meter->other_ns * 1e-9,
                               .runs = session->runs};
     gy_exchange_stats rows[GY_EXCHANGE_KINDS_MAX];

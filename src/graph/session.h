@@ -29,7 +29,11 @@ typedef struct gy_meter {
     gy_meter_row rows[GY_EXCHANGE_KINDS_MAX]; /* the last two: messages between stages,
                                                  barriers of the mesh */
     bool is_on;                               /* inside a run */
-    int64_t compute_ns, exposed_ns, other_ns;
+    int64_t compute_ns, exposed_ns, bubble_ns, other_ns;
+    /* On a mesh with stages: what a neighbour has yet to send, and of the pause that goes on
+       how much was spent so and since when. */
+    int awaited;
+    int64_t pause_ns, pause_begin_ns;
     int64_t hidden_ns; /* of compute_ns, beside an exchange */
     /* What one exchange that is always under way would have had. */
     double hidden_each_ns, exposed_each_ns;
@@ -43,6 +47,9 @@ void gy_meter_change(gy_meter *meter, int computing);
  * `span` (may be NULL) counts it alone. @threads any */
 void gy_meter_exchange(gy_meter *meter, int row, gy_meter_span *span, int change,
                        uint64_t sent_bytes);
+/** Something that another stage has to send is awaited from now on (1), or has come (-1), of
+ * which its transfer took `transfer_ns` by the model of costs. @threads any */
+void gy_meter_await(gy_meter *meter, int change, int64_t transfer_ns);
 /** What ended exchanges had. @threads any */
 gy_graph_spent gy_meter_spent(gy_meter *meter, const gy_meter_span *span);
 void gy_meter_run(gy_meter *meter, bool begins);
@@ -70,6 +77,7 @@ typedef struct gy_program_step {
     gy_collective *collective; /* NULL: a computation */
     gy_attributes *message;    /* of the collective, where it is a message; else NULL */
     int exchange;              /* its kind, of gy_meter_kind */
+    int64_t transfer_ns;       /* of a receive, as predicted */
     gy_meter_span span;        /* of the collective */
     int64_t ran_ns;            /* computing in the last run of a session that is timed */
     gy_var **reads, **mutates;

@@ -732,6 +732,8 @@ static gy_status run(loop *l)
     l->result.hidden_communication_s =
         after.hidden_communication_s - before.hidden_communication_s;
     l->result.input_s = (double)(l->input_ns + l->model->input_ns - test_input_ns) / 1e9;
+    l->result.bubble_s = after.bubble_s - before.bubble_s;
+    GY_TRY(gy_train_account_all(l->model, &l->result));
     l->result.steps = l->state.step;
     l->result.is_stopped_early = l->is_done && l->state.step < l->steps;
     if (l->result.steps > 0) {
@@ -784,15 +786,10 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
     gy_string_free(l.own_folder);
     if (status < 0) {
         gy_free(l.state.losses);
+        gy_free(l.result.accounts);
         return gy_error_raise(&error);
     }
     l.result.losses = l.state.losses;
     *result = l.result;
     return GY_OK;
-}
-
-void gy_train_result_free(gy_train_result *result)
-{
-    gy_free(result->losses);
-    result->losses = NULL;
 }

@@ -217,3 +217,31 @@ gy_status gy_train_micros_run(gy_train_micros *micros, double *loss)
     }
     return GY_OK;
 }
+
+gy_status gy_train_account_all(const gy_model *model, gy_train_result *result)
+{
+    if (!has_pipe(model)) {
+        return GY_OK;
+    }
+    const int ranks = gy_comm_size(model->comm);
+    const gy_train_account own = {.wall_s = result->wall_s,
+                                  .compute_s = result->compute_s,
+                                  .bubble_s = result->bubble_s,
+                                  .exposed_communication_s = result->exposed_communication_s,
+                                  .input_s = result->input_s};
+    GY_ASSERT(result->accounts == NULL);
+    result->accounts = gy_alloc_zero("train.accounts", (size_t)ranks, sizeof(own));
+    GY_TRY(gy_train_tell(model->comm, result->accounts != NULL ? GY_OK : GY_NOMEM));
+    result->account_count = ranks;
+    return gy_allgather(model->comm, &own, result->accounts, sizeof(own) / sizeof(double),
+                        GY_F64);
+}
+
+void gy_train_result_free(gy_train_result *result)
+{
+    gy_free(result->losses);
+    gy_free(result->accounts);
+    result->losses = NULL;
+    result->accounts = NULL;
+    result->account_count = 0;
+}

@@ -84,4 +84,43 @@ GY_TEST(a_gpt_with_a_tied_head_trains_by_schedules_as_one_rank)
     check_model(GPT);
 }
 
+/* Each rank of two waits for the other, and its figures are parts of its wall. */
+static gy_status account(kit_rank *me)
+{
+    gy_train_account *accounts = (gy_train_account *)me->arg + 2 * me->rank;
+    gy_model *model = NULL;
+    gy_mesh *mesh = NULL;
+    gy_dataset set = story_set(MLP);
+    gy_train_result result;
+    GY_TRY(gy_mesh_new(me->comm, "pipe=2", &mesh));
+    GY_TRY(story_model(MLP, mesh, &model));
+    GY_TRY(gy_train(
+        model, &set, NULL,
+        &GY_OPTIONS(gy_train_options, .steps = 6, .batch = 16, .rate = 0.1, .micro_batches = 4),
+        &result));
+    GY_ASSERT(result.account_count == 2);
+    memcpy(accounts, result.accounts, 2 * sizeof(*accounts));
+    GY_ASSERT(accounts[me->rank].bubble_s == result.bubble_s);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    gy_mesh_free(mesh);
+    return GY_OK;
+}
+
+GY_TEST(accounts_of_ranks_add_up_to_the_wall)
+{
+    gy_train_account accounts[4];
+    kit_rank members[KIT_RANKS_MAX];
+    kit_run_ranks(2, account, accounts, members);
+    assert_int_equal(members[0].error.status, GY_OK);
+    assert_memory_equal(accounts, accounts + 2, 2 * sizeof(accounts[0]));
+    for (int rank = 0; rank < 2; rank++) {
+        const gy_train_account *a = &accounts[rank];
+        assert_true(a->bubble_s > 0 && a->compute_s > 0);
+        assert_true(a->exposed_communication_s >= 0 && a->input_s > 0);
+        assert_true(a->compute_s + a->bubble_s + a->exposed_communication_s + a->input_s <=
+                    a->wall_s * 1.0001);
+    }
+}
+
 GY_TEST_MAIN(NULL, NULL)

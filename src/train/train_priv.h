@@ -342,6 +342,8 @@ GY_MUST_CHECK gy_status gy_train_micros_new(gy_model *model, const gy_train_opti
  * schedule and lists; lists of another number of micro-batches. */
 GY_MUST_CHECK gy_status gy_train_micros_check(const gy_model *model,
                                               const gy_train_options *options);
+/** On a mesh with stages: where the time of each rank went. Collective. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_train_account_all(const gy_model *model, gy_train_result *result);
 /** Stages of a rank; 0: there is one, or no axis pipe. */
 int gy_train_chunks(const gy_model *model, const gy_train_options *options);
 /** NULL is fine. */
