@@ -73,7 +73,7 @@ static gy_status count_bytes(kit_rank *me)
 static gy_status count_both(kit_rank *me)
 {
     uint64_t *sent = (uint64_t *)me->arg + 2 * me->rank;
-    kit_rank other = *me;
+    kit_rank other = {.comm = me->comm, .rank = me->rank, .ranks = me->ranks};
     other.arg = &sent[0];
     GY_TRY(count_bytes(&other));
     other.arg = &sent[1];
