@@ -30,15 +30,13 @@ typedef struct gy_virtual_cluster {
     double flops_s;        /* operations of a rank; 0: not known, kernels are measured */
     double memory_bytes_s; /* of a rank's memory; 0: flops_s / 100 */
     uint64_t memory_bytes; /* that a rank has; 0: no limit */
-    char schedule[16];     /* gy_pipe_name, of micro-batches in stages; "": one goes through all
-                              stages after the other */
 } gy_virtual_cluster;
 
 /**
  * Parse "hosts=512,gpus=8,near=450GB/s,far=50GB/s,flops=400T". Keys: hosts, gpus (ranks of a
  * host; both 1 where they are not given), near, far (B/s with k, M, G, T, Ki, Mi, Gi, or
  * bit/s), near-latency, far-latency (ns, us, ms, s; 2us and 5us), flops (k, M, G, T, P),
- * bandwidth (of memory, as near), memory (bytes), schedule.
+ * bandwidth (of memory, as near), memory (bytes).
  *
  * @return GY_OK; GY_ARG names key, value and what was expected; of an unknown key the nearest
  * @threads any
@@ -125,7 +123,8 @@ typedef struct gy_virtual_step {
  * @param step     struct_size is read, the rest set
  * @return GY_OK; GY_ARG a batch with fewer rows than ranks along data or micro-batches, an
  *         option, a schedule; GY_STATE the model's mesh is of another number of ranks, or
- *         neither rates nor operations a second are known; as gy_train_explain; GY_NOMEM
+ *         neither rates nor operations a second are known; as gy_train_explain; GY_UNSUPPORTED
+ *         several stages a rank along pipe; GY_NOMEM
  * @threads owner
  * @cost compiling one update, and about 1 us a node of each stage
  */

@@ -196,9 +196,9 @@ static void nodes_to_values(const gy_node *nodes, int count, gy_value *values)
 }
 
 /* Compile the update's programs for all stages, and play them. */
-static gy_status play_update(gy_model *model, const gy_train_options *options,
-                             const gy_virtual_cluster *cluster, const gy_kernel_rates *rates,
-                             gy_virtual_step *step)
+static gy_status play_lists(gy_model *model, const gy_train_options *options,
+                            const gy_virtual_cluster *cluster, const gy_kernel_rates *rates,
+                            const gy_pipe_schedule *lists, gy_virtual_step *step)
 {
     const gy_update *u = &model->update;
     const bool has_micros = options->micro_batches > 0;
@@ -230,7 +230,7 @@ static gy_status play_update(gy_model *model, const gy_train_options *options,
                                           .before = has_micros ? options->accumulate *
                                                                      options->micro_batches
                                                                : options->accumulate - 1,
-                                          .has_micros = has_micros};
+                                          .lists = lists};
         status = gy_virtual_update_play(&update, cluster, rates, step);
     }
     for (int i = 0; graphs != NULL && i < stages * count; i++) {
@@ -239,6 +239,35 @@ static gy_status play_update(gy_model *model, const gy_train_options *options,
     gy_free(values);
     gy_free(graphs);
     gy_free(footprints);
+    return status;
+}
+
+/* Stages work on micro-batches by a schedule, as gy_train has them do. */
+static gy_status play_update(gy_model *model, const gy_train_options *options,
+                             const gy_virtual_cluster *cluster, const gy_kernel_rates *rates,
+                             gy_virtual_step *step)
+{
+    gy_pipe_schedule *planned = NULL;
+    const bool is_scheduled = model->mesh->stages > 1 && options->micro_batches > 0;
+    if (is_scheduled && model->chunks > 1) {
+        return gy_fail(
+            GY_UNSUPPORTED,
+            "simulation: %d stages a rank along pipe, expected 1; gyre plan pipe costs "
+            "such schedules",
+            model->chunks);
+    }
+    if (is_scheduled && options->pipe_lists == NULL) {
+        const gy_pipe_query query = {
+            .schedule = options->pipe_schedule != NULL ? options->pipe_schedule : "1f1b",
+            .ranks = model->mesh->stages,
+            .micros = options->micro_batches};
+        GY_TRY(gy_pipe_plan(&query, &planned));
+    }
+    const gy_pipe_schedule *lists = planned != NULL ? planned
+                                    : is_scheduled  ? options->pipe_lists
+                                                    : NULL;
+    const gy_status status = play_lists(model, options, cluster, rates, lists, step);
+    gy_pipe_free(planned);
     return status;
 }
 

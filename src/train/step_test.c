@@ -165,26 +165,45 @@ GY_TEST(test_model_and_zero)
  * schedule says. */
 GY_TEST(test_stages)
 {
-    gy_virtual_cluster c = cluster(1, 4);
+    const gy_virtual_cluster c = cluster(1, 4);
     gy_train_options o = options(256);
     const gy_virtual_step plain = step_of(make_gpt, "pipe=4", &c, &o);
     assert_int_equal(plain.stages, 4);
     assert_true(plain.bubble_s > 0.6 * plain.time_s && plain.bubble_s < 0.85 * plain.time_s);
     o.micro_batches = 8;
-    const gy_virtual_step turns = step_of(make_gpt, "pipe=4", &c, &o);
-    assert_true(turns.bubble_s > 0.6 * turns.time_s);
-    memcpy(c.schedule, "1f1b", 5);
     const gy_virtual_step filled = step_of(make_gpt, "pipe=4", &c, &o);
     /* (p - 1)/(m + p - 1) = 3/11 of equal stages; the cut is not quite */
     assert_true(filled.bubble_s > 0.2 * filled.time_s && filled.bubble_s < 0.5 * filled.time_s);
-    assert_true(filled.time_s < 0.6 * turns.time_s);
-    memcpy(c.schedule, "gpipe", 6);
+    assert_true(filled.time_s < 0.6 * plain.time_s);
+    o.pipe_schedule = "1f1b"; /* is what there is without one */
+    const gy_virtual_step named = step_of(make_gpt, "pipe=4", &c, &o);
+    assert_memory_equal(&named, &filled, sizeof(named));
+    o.pipe_schedule = "gpipe";
     const gy_virtual_step held = step_of(make_gpt, "pipe=4", &c, &o);
     assert_true(held.memory_bytes > filled.memory_bytes); /* 8 alive, not 4 */
-    memcpy(c.schedule, "zb-h1", 6);
+    o.pipe_schedule = "zb-h1";
     const gy_virtual_step zero = step_of(make_gpt, "pipe=4", &c, &o);
     assert_true(zero.time_s < filled.time_s);
     assert_true(filled.memory_bytes < plain.memory_bytes);
+    o.pipe_schedule = NULL;
+    o.accumulate = 3; /* batches follow each other, and one update all */
+    const gy_virtual_step three = step_of(make_gpt, "pipe=4", &c, &o);
+    assert_true(three.time_s > 2 * filled.time_s && three.time_s < 3 * filled.time_s);
+    o.accumulate = 1;
+    gy_pipe_schedule *lists = NULL;
+    assert_ok(
+        gy_pipe_plan(&(gy_pipe_query){.schedule = "gpipe", .ranks = 4, .micros = 8}, &lists));
+    o.pipe_lists = lists;
+    const gy_virtual_step listed = step_of(make_gpt, "pipe=4", &c, &o);
+    assert_memory_equal(&listed, &held, sizeof(held));
+    gy_pipe_free(lists);
+    gy_virtual_step step;
+    o.pipe_lists = NULL;
+    o.pipe_schedule = "interleaved";
+    assert_status(simulate(make_gpt, "pipe=4", &c, &o, &step), GY_UNSUPPORTED);
+    assert_non_null(strstr(gy_error_text(), "2 stages a rank along pipe, expected 1"));
+    o.pipe_schedule = "none";
+    assert_status(simulate(make_gpt, "pipe=4", &c, &o, &step), GY_ARG);
 }
 
 /* Made again, layers hold less and compute more; auto does so where they would not fit. */

@@ -26,8 +26,9 @@ GY_TEST(a_row_a_mesh)
     assert_ends(MLP FOUR " --zero 2 | awk '/^data=/ { print $2 }' | sort -u | tr -d '\\n'", 0,
                 "2");
     assert_ends(MLP FOUR " --mesh data=4 | grep -c '^data='", 0, "1");
-    assert_ends(MLP FOUR " --mesh data=2,pipe=2 --zero 1 -m 2", 0, "one after the other");
-    assert_ends(MLP FOUR ",schedule=1f1b --mesh pipe=4 -m 4", 0, "4 micro-batches, 1f1b");
+    assert_ends(MLP FOUR " --mesh data=2,pipe=2 --zero 1 -m 2", 0,
+                "memory at 0.5 GB/s, 2 micro-batches");
+    assert_ends(MLP FOUR " --mesh pipe=4 -m 4 --pipe-schedule gpipe", 0, "4 micro-batches");
     assert_ends(MLP FOUR ",memory=1GB --recompute auto --mesh data=4", 0, "data=4 ");
     assert_ends(MLP FOUR " --recompute auto --mesh data=4", 1, "needs the memory of a rank");
     assert_ends(MLP "--simulate gpus=2", 0, "shared memory, kernels as measured here");
@@ -38,7 +39,7 @@ GY_TEST(the_example_of_the_page)
     assert_ends(
         "seq 20000 >numbers; gyre train gpt --data numbers --layers 8 --model-width 1024 "
         "--heads 16 -b 4096 -m 8 --simulate 'hosts=16,gpus=8,near=450GB/s,far=50GB/s,"
-        "flops=400T,memory=80GB,schedule=1f1b'",
+        "flops=400T,memory=80GB'",
         0, "on 16 hosts of 8: 128 ranks, 450 GB/s near, 50 GB/s far");
 }
 

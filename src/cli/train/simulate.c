@@ -38,8 +38,7 @@ static void print_cluster(const gy_cli_step *of)
         printf(", kernels as measured here");
     }
     if (of->options.micro_batches > 0) {
-        printf(", %d micro-batches, %s", of->options.micro_batches,
-               c->schedule[0] != '\0' ? c->schedule : "one after the other");
+        printf(", %d micro-batches", of->options.micro_batches);
     }
     printf("\n");
 }

@@ -39,7 +39,6 @@ static const struct {
      "operations a second from 1M to 1000P such as 400T"},
     {"bandwidth", KEY_SPEED, PLACE(memory_bytes_s), 1e3, 1e15, SPEED},
     {"memory", KEY_SIZE, PLACE(memory_bytes), 1, 1e15, "a size up to 1000TB such as 80GB"},
-    {"schedule", KEY_WORD, PLACE(schedule), 0, 0, "gpipe, 1f1b or zb-h1"},
 #undef PLACE
 #undef SPEED
 #undef TIME
@@ -78,7 +77,7 @@ static gy_status refuse_key(const char *name)
     return gy_fail(
         GY_ARG,
         "cluster: no setting '%s', the nearest is %s: expected hosts, gpus, near, far, "
-        "near-latency, far-latency, flops, bandwidth, memory or schedule",
+        "near-latency, far-latency, flops, bandwidth or memory",
         name, keys[nearest].name);
 }
 
@@ -127,7 +126,7 @@ static double factor_of(key_kind kind, const char *unit)
 static bool take_number(size_t key, const char *value, gy_virtual_cluster *cluster)
 {
     char *end = NULL;
-    GY_ASSERT(key < GY_COUNT(keys) && keys[key].kind != KEY_WORD);
+    GY_ASSERT(key < GY_COUNT(keys));
     GY_ASSERT(keys[key].low > 0);
     if (!isdigit((unsigned char)value[0]) || value[1] == 'x' || value[1] == 'X') {
         return false;
@@ -151,18 +150,11 @@ static bool take_number(size_t key, const char *value, gy_virtual_cluster *clust
 
 static gy_status take_setting(size_t key, const char *value, gy_virtual_cluster *cluster)
 {
-    bool is_known = false;
     GY_ASSERT(key < GY_COUNT(keys) && value != NULL);
-    if (keys[key].kind != KEY_WORD) {
-        is_known = take_number(key, value, cluster);
-    } else {
-        is_known = strcmp(value, "gpipe") == 0 || strcmp(value, "1f1b") == 0 ||
-                   strcmp(value, "zb-h1") == 0;
-        gy_print(cluster->schedule, sizeof(cluster->schedule), "%s", value);
-    }
-    return is_known ? GY_OK
-                    : gy_fail(GY_ARG, "cluster: %s is '%s': expected %s", keys[key].name, value,
-                              keys[key].expected);
+    return take_number(key, value, cluster)
+               ? GY_OK
+               : gy_fail(GY_ARG, "cluster: %s is '%s': expected %s", keys[key].name, value,
+                         keys[key].expected);
 }
 
 /* What does not depend on one setting alone. */

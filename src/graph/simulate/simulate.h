@@ -150,8 +150,9 @@ typedef struct gy_virtual_update {
                           then of the one that updates */
     int run_count;     /* 1 or 2 */
     const gy_footprint *footprints; /* (stages) */
-    int before;                     /* runs of the first program, before the last */
-    bool has_micros;                /* the last program has no batch: it is the update alone */
+    int before; /* runs of the first program, before the last; of lists: of all their parts */
+    const gy_pipe_schedule *lists; /* of micro-batches in stages, of which the last program is
+                                      the update; NULL: one after the other */
 } gy_virtual_update;
 
 /** Play an update. @return as gy_train_simulate_step */

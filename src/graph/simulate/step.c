@@ -1,9 +1,9 @@
 /*
- * An update: one batch after the other through all stages, or micro-batches by a schedule of
- * room plan, whose costs are what each stage takes alone for its forward pass and for the rest.
- * Behind its last micro-batch a stage does what the update adds: it completes the sums of
- * gradients and applies them; where that needs other stages (a clipped norm, a tied table), it
- * begins when all are there.
+ * An update: one batch after the other through all stages, or micro-batches by the lists of a
+ * schedule (room plan), whose costs are what each stage takes alone for its forward pass and
+ * for the rest. Behind its last micro-batch a stage does what the update adds: it completes the
+ * sums of gradients and applies them; where that needs other stages (a clipped norm, a tied
+ * table), it begins when all are there.
  */
 #include "graph/simulate/simulate.h"
 
@@ -157,26 +157,13 @@ static gy_pipe_cost cost_of(const player *p, int stage)
                           .held_bytes = (int64_t)gy_virtual_program_held(program)};
 }
 
-/* The schedule's time of all micro-batches; `ranks` of it. */
-static gy_status play_schedule(player *p)
-{
-    gy_pipe_schedule *schedule = NULL;
-    const char *name = p->cluster->schedule;
-    GY_ASSERT(name[0] != '\0' && p->update->before >= 1);
-    const int micros = p->update->before;
-    gy_pipe_step played = {.ranks = p->ranks};
-    GY_TRY(gy_pipe_plan(
-        &(gy_pipe_query){.schedule = name, .ranks = p->stages, .micros = micros}, &schedule));
-    const gy_status status = gy_pipe_simulate(schedule, p->costs, p->stages, &played);
-    gy_pipe_free(schedule);
-    return status;
-}
-
 static gy_status play_micros(player *p, gy_virtual_step *step)
 {
     double end_s = 0, tail_s = 0, both_s = 0;
+    gy_pipe_step played = {.ranks = p->ranks};
     bool is_together = false; /* the update needs other stages */
-    GY_ASSERT(p->update->before >= 1 && p->update->run_count == 2);
+    GY_ASSERT(p->update->lists->ranks == p->stages && p->update->run_count == 2);
+    GY_ASSERT(p->update->before % p->update->lists->micros == 0);
     GY_TRY(gy_virtual_program_play(p->programs[0], p->stages, GY_PART_ALONE, p->spans[0]));
     GY_TRY(gy_virtual_program_play(p->programs[0], p->stages, GY_PART_FORWARD, p->spans[2]));
     GY_TRY(gy_virtual_program_play(p->programs[1], p->stages, GY_PART_ALONE, p->spans[1]));
@@ -184,14 +171,15 @@ static gy_status play_micros(player *p, gy_virtual_step *step)
         p->costs[s] = cost_of(p, s);
         is_together = is_together || count_messages(&p->programs[1][s]) > 0;
     }
-    GY_TRY(play_schedule(p));
+    GY_TRY(gy_pipe_simulate(p->update->lists, p->costs, p->stages, &played));
+    const int batches = p->update->before / p->update->lists->micros - 1;
     for (int s = 0; s < p->stages; s++) {
         const double tail = p->spans[1][s].end_s;
         end_s = fmax(end_s, p->ranks[s].end_s);
         tail_s = fmax(tail_s, tail);
         both_s = fmax(both_s, p->ranks[s].end_s + tail);
     }
-    step->time_s = is_together ? end_s + tail_s : both_s;
+    step->time_s = batches * end_s + (is_together ? end_s + tail_s : both_s);
     for (int s = 0; s < p->stages; s++) {
         add_stage(p, s, p->update->before, step);
         add_memory(p, s, (double)(p->ranks[s].alive_max - 1) * (double)p->costs[s].held_bytes,
@@ -221,8 +209,7 @@ gy_status gy_virtual_update_play(const gy_virtual_update *update,
     gy_virtual_step made = {.ranks = gy_virtual_cluster_ranks(cluster), .stages = p->stages};
     gy_status status = open_programs(p, &how);
     if (status >= 0) {
-        status = update->has_micros && cluster->schedule[0] != '\0' ? play_micros(p, &made)
-                                                                    : play_batches(p, &made);
+        status = update->lists != NULL ? play_micros(p, &made) : play_batches(p, &made);
     }
     close_programs(p);
     gy_free(p);
