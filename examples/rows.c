@@ -2,9 +2,9 @@
  * The five most popular pages of a log, as a query made of calls.
  *
  *     cc rows.c -lgyre -o rows
- *     ./rows 'log/*.csv'             the answer
- *     ./rows 'log/*.csv' explain     how it is computed
- *     ./rows 'log/*.csv' 4           the answer by a job of four processes
+ *     ./rows 'log-*.csv'             the answer
+ *     ./rows 'log-*.csv' explain     how it is computed
+ *     ./rows 'log-*.csv' 4           the answer by a job of four processes
  *
  * The files have a header and columns page and status.
  */
