@@ -125,8 +125,8 @@ GY_TEST(test_data_by_hand)
     const gy_train_options o = options(64);
     const gy_virtual_step alone = step_of(make_mlp, "data=1", &one, &o);
     assert_true(alone.sent_bytes == 0 && alone.exposed_s == 0 && alone.bubble_s == 0);
-    assert_true(alone.parameter_bytes >= 3 * parameters && /* with Adam's two moments */
-                alone.parameter_bytes < 3.2 * parameters);
+    assert_true((double)alone.parameter_bytes >= 3 * parameters && /* with Adam's two moments */
+                (double)alone.parameter_bytes < 3.2 * parameters);
     const gy_virtual_step both = step_of(make_mlp, "data=2", &two, &o);
     /* 2 (p - 1)/p n of gradients, and the loss */
     assert_true(both.sent_bytes >= parameters && both.sent_bytes < parameters + 64);
@@ -152,7 +152,7 @@ GY_TEST(test_model_and_zero)
     assert_true(model.compute_s < 1.6 * data.compute_s);
     o.zero = 3;
     const gy_virtual_step parts = step_of(make_gpt, "data=4", &c, &o);
-    assert_true(parts.parameter_bytes < 0.4 * (double)data.parameter_bytes);
+    assert_true((double)parts.parameter_bytes < 0.4 * (double)data.parameter_bytes);
     assert_true(parts.sent_bytes > 1.2 * data.sent_bytes); /* 3 n of 2 n */
     o.zero = 0;
     o.accumulate = 4;
@@ -214,7 +214,7 @@ GY_TEST(test_recompute)
     const gy_virtual_step held = step_of(make_gpt, "data=1", &c, &o);
     o.recompute = GY_RECOMPUTE_LAYERS;
     const gy_virtual_step again = step_of(make_gpt, "data=1", &c, &o);
-    assert_true(again.memory_bytes < 0.8 * (double)held.memory_bytes);
+    assert_true((double)again.memory_bytes < 0.8 * (double)held.memory_bytes);
     assert_true(again.compute_s > 1.1 * held.compute_s);
     assert_true(again.compute_s < 1.4 * held.compute_s);
     o.recompute = GY_RECOMPUTE_AUTO;
