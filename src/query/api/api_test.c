@@ -89,7 +89,7 @@ static gy_rows *in_memory(void)
     assert_int_equal(gy_frame_builder_new(schema, &builder), GY_OK);
     for (int i = 0; i < 6; i++) {
         gy_frame_add_int64(builder, i % 3);
-        gy_frame_add_text(builder, "abcdef" + i, 1);
+        gy_frame_add_text(builder, &"abcdef"[i], 1);
         gy_frame_add_null(builder);
         gy_frame_row_end(builder);
         if (i % 3 == 2) {

@@ -288,8 +288,8 @@ GY_TEST(what_is_wrong_is_reported_by_the_run)
                      gy_text_get(&out), refused[i].status, wanted);
         }
         /* the failure of the thread is said in the report */
-        assert_int_equal(gy_rows_run(rows, &(gy_schema *){NULL}, &(gy_frame_source){NULL}),
-                         status);
+        assert_int_equal(
+            gy_rows_run(rows, &(gy_schema *){NULL}, &(gy_frame_source){.arg = NULL}), status);
         assert_non_null(strstr(gy_text_get(&out), gy_error_text()));
         assert_null(gy_rows_statistics(rows));
         gy_text_free(&out);

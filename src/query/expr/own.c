@@ -84,7 +84,7 @@ gy_expr_type gy_expr_type_of_field(const gy_field *field)
 {
     return field->kind == GY_FIELD_DECIMAL
                ? gy_expr_decimal(field->precision, field->scale, true)
-               : gy_expr_simple(field->kind, true);
+               : gy_expr_simple((int)field->kind, true);
 }
 
 gy_status gy_expr_check_call(const gy_sql_source *source, const gy_sql_node *node,
