@@ -549,6 +549,10 @@ static gy_status count_exchanges(kit_rank *me)
 
 static void count_on(exchange_count *count)
 {
+#ifdef GYRE_TSAN
+    printf("oneDNN shares its compiled kernels among threads unseen by the race detector\n");
+    skip();
+#endif
     kit_rank members[KIT_RANKS_MAX];
     kit_run_ranks(2, count_exchanges, count, members);
     assert_int_equal(members[0].error.status, GY_OK);
