@@ -306,6 +306,33 @@ GY_TEST(lazy_functions_that_are_missing_are_named)
     }
 }
 
+GY_TEST(names_are_as_far_as_their_letters)
+{
+    static const struct {
+        const char *a, *b;
+        bool ignores_case;
+        int distance;
+    } cases[] = {{"kitten", "sitting", false, 3},
+                 {"", "abc", false, 3},
+                 {"abc", "", true, 3},
+                 {"", "", false, 0},
+                 {"ab", "ba", false, 2},
+                 {"Ab", "aB", false, 2},
+                 {"Ab", "aB", true, 0},
+                 {"[", "{", true, 1},
+                 {"ax", "a", false, 1}};
+    char a[80] = "", b[80] = "";
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        assert_int_equal(gy_text_distance(cases[i].a, cases[i].b, cases[i].ignores_case),
+                         cases[i].distance);
+    }
+    memset(a, 'a', 70);
+    memset(b, 'b', 70);
+    assert_int_equal(gy_text_distance(a, b, false), 63);
+    memset(b, 'a', 63);
+    assert_int_equal(gy_text_distance(a, b, false), 0);
+}
+
 typedef struct heard {
     gy_log_level level;
     int count;

@@ -300,3 +300,31 @@ void gy_text_add_excerpt(gy_text *text, const char *source, size_t size_bytes, s
     gy_printable(shown, sizeof(shown), line, end - begin, "");
     gy_text_add(text, "    %s\n    %*s^\n", shown, (int)(place - begin), "");
 }
+
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+int gy_text_distance(const char *a, const char *b, bool ignores_case)
+{
+    enum { LONGEST = 63 };
+    const int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
+    int row[LONGEST + 1];
+    for (int j = 0; j <= m; j++) {
+        row[j] = j;
+    }
+    for (int i = 1; i <= n; i++) {
+        int before = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            const bool is_same =
+                ignores_case ? lower(a[i - 1]) == lower(b[j - 1]) : a[i - 1] == b[j - 1];
+            const int change = before + (is_same ? 0 : 1);
+            before = row[j];
+            row[j] = GY_MIN(change, 1 + GY_MIN(row[j], row[j - 1]));
+        }
+    }
+    GY_ASSERT(row[m] >= 0 && row[m] <= GY_MAX(n, m));
+    return row[m];
+}

@@ -46,6 +46,11 @@ void gy_text_place(const char *source, size_t size_bytes, size_t place, int *lin
  * place; what cannot be printed is a blank. */
 void gy_text_add_excerpt(gy_text *text, const char *source, size_t size_bytes, size_t place);
 
+/** The Levenshtein distance of two names: bytes to change, insert or delete. What stands behind
+ * the first 63 bytes does not count; with `ignores_case`, neither does the case of ASCII
+ * letters. @threads any @cost O(product of the sizes) */
+int gy_text_distance(const char *a, const char *b, bool ignores_case);
+
 /** Write a count of bytes for people ("1.5 MiB") into `out`; returns `out`. */
 const char *gy_text_bytes(char out[32], uint64_t size_bytes);
 

@@ -366,6 +366,8 @@ GY_MUST_CHECK gy_status gy_mesh_kind_parse(const char *name, gy_axis_kind *kind)
 /** This rank's part of a value: sizes and where it begins in the whole. */
 void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TENSOR_RANK_MAX],
                    int64_t offsets[GY_TENSOR_RANK_MAX]);
+/** `type` with the sizes of this rank's part. */
+gy_type gy_mesh_local_type(const gy_mesh *mesh, const gy_type *type);
 /** `type` as the ranks along `axis` share it: local sizes in all other axes, whole in this. */
 gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis);
 /** A row-major (or blocked) view of this rank's part. */

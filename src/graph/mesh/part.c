@@ -41,6 +41,14 @@ void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TE
     }
 }
 
+gy_type gy_mesh_local_type(const gy_mesh *mesh, const gy_type *type)
+{
+    gy_type local = *type;
+    int64_t offsets[GY_TENSOR_RANK_MAX];
+    gy_local_part(mesh, type, local.sizes, offsets);
+    return local;
+}
+
 gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis)
 {
     GY_ASSERT(axis >= 0 && axis < mesh->axes);

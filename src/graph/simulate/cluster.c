@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MAX = 20, PER_HOST_MAX = 1024 };
+enum { PER_HOST_MAX = 1024 };
 
 /* ---- the description ---- */
 
@@ -44,33 +44,13 @@ static const struct {
 #undef TIME
 };
 
-/* How many letters must change, come or go. */
-static int letters_apart(const char *a, const char *b)
-{
-    int row[KEY_MAX + 1];
-    const int n = (int)strnlen(a, KEY_MAX), m = (int)strnlen(b, KEY_MAX);
-    GY_ASSERT(m <= KEY_MAX);
-    for (int j = 0; j <= m; j++) {
-        row[j] = j;
-    }
-    for (int i = 1; i <= n; i++) {
-        int before = row[0];
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            const int change = before + (a[i - 1] == b[j - 1] ? 0 : 1);
-            before = row[j];
-            row[j] = GY_MIN(change, 1 + GY_MIN(row[j], row[j - 1]));
-        }
-    }
-    return row[m];
-}
-
 static gy_status refuse_key(const char *name)
 {
     size_t nearest = 0;
     GY_ASSERT(name != NULL);
     for (size_t i = 1; i < GY_COUNT(keys); i++) {
-        if (letters_apart(name, keys[i].name) < letters_apart(name, keys[nearest].name)) {
+        if (gy_text_distance(name, keys[i].name, false) <
+            gy_text_distance(name, keys[nearest].name, false)) {
             nearest = i;
         }
     }

@@ -28,7 +28,8 @@ typedef struct gy_virtual_line {
     gy_status status;                                      /* of playing: what failed costs 0 */
 } gy_virtual_line;
 
-/** The line of rank `last`, who is the last along it. Pure. */
+/** The links along one axis: of the ranks `apart` from one another of which `last` is the
+ * highest. `ranks`, `apart` >= 1. Pure. */
 gy_virtual_line gy_virtual_line_of(const gy_virtual_cluster *cluster, int last, int ranks,
                                    int apart);
 /** Seconds of the best plan over a whole vector of `bytes`; all-to-all: of what a rank has. */

@@ -9,15 +9,6 @@
 
 #include <string.h>
 
-static gy_type local_type(const gy_graph *graph, const gy_type *type)
-{
-    gy_type local = *type;
-    GY_ASSERT(graph->is_placed);
-    int64_t offsets[GY_TENSOR_RANK_MAX];
-    gy_local_part(&graph->mesh, type, local.sizes, offsets);
-    return local;
-}
-
 void gy_simulate_cost(const gy_graph *graph, int32_t index, gy_cost *cost)
 {
     const gy_graph_node *node = &graph->nodes[index];
@@ -27,10 +18,10 @@ void gy_simulate_cost(const gy_graph *graph, int32_t index, gy_cost *cost)
     *cost = (gy_cost){.flops = 0};
     GY_ASSERT(index >= 0 && index < graph->node_count);
     for (int k = 0; k < node->input_count; k++) {
-        inputs[k] = local_type(graph, gy_graph_type(graph, node->inputs[k]));
+        inputs[k] = gy_mesh_local_type(&graph->mesh, gy_graph_type(graph, node->inputs[k]));
     }
     for (int32_t k = 0; k < node->output_count; k++) {
-        outputs[k] = local_type(graph, &node->types[k]);
+        outputs[k] = gy_mesh_local_type(&graph->mesh, &node->types[k]);
     }
     if (node->op->cost != NULL) {
         node->op->cost(&node->attributes, inputs, node->input_count, outputs, cost);

@@ -14,15 +14,6 @@ enum { PLACES_MAX = 1024 };
 /* As the search of placements reckons. */
 static const double flops_s = 50e9, memory_bytes_s = 10e9;
 
-static gy_type local_type(const gy_graph *graph, const gy_type *type)
-{
-    gy_type local = *type;
-    GY_ASSERT(graph->is_placed);
-    int64_t offsets[GY_TENSOR_RANK_MAX];
-    gy_local_part(&graph->mesh, type, local.sizes, offsets);
-    return local;
-}
-
 double gy_stages_work(const gy_graph *graph, int32_t index)
 {
     const gy_graph_node *node = &graph->nodes[index];
@@ -34,10 +25,10 @@ double gy_stages_work(const gy_graph *graph, int32_t index)
         return 0;
     }
     for (int k = 0; k < node->input_count; k++) {
-        inputs[k] = local_type(graph, gy_graph_type(graph, node->inputs[k]));
+        inputs[k] = gy_mesh_local_type(&graph->mesh, gy_graph_type(graph, node->inputs[k]));
     }
     for (int32_t k = 0; k < node->output_count; k++) {
-        outputs[k] = local_type(graph, &node->types[k]);
+        outputs[k] = gy_mesh_local_type(&graph->mesh, &node->types[k]);
     }
     node->op->cost(&node->attributes, inputs, node->input_count, outputs, &cost);
     return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);

@@ -16,29 +16,6 @@ gy_status gy_stage(gy_node node, int stage)
     return GY_OK;
 }
 
-/* How many letters must change, come or go; names are cut off at 63 bytes. */
-static int distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    const int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
-    int row[LONGEST + 1];
-    GY_ASSERT(n >= 0 && m >= 0 && m <= LONGEST);
-    for (int j = 0; j <= m; j++) {
-        row[j] = j;
-    }
-    for (int i = 1; i <= n; i++) {
-        int before = row[0];
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            const int change = before + (a[i - 1] == b[j - 1] ? 0 : 1);
-            before = row[j];
-            row[j] = GY_MIN(change, 1 + GY_MIN(row[j], row[j - 1]));
-        }
-    }
-    GY_ASSERT(row[m] >= 0 && row[m] <= GY_MAX(n, m));
-    return row[m];
-}
-
 /* The names that are most like one that is none, for a message. */
 static void name_nearest(const gy_graph *graph, const char *name, gy_text *text)
 {
@@ -48,7 +25,7 @@ static void name_nearest(const gy_graph *graph, const char *name, gy_text *text)
     GY_ASSERT(name != NULL && text != NULL);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const char *other = graph->nodes[i].name;
-        const int far = distance(name, other);
+        const int far = gy_text_distance(name, other, false);
         int at = 0;
         while (at < SHOWN && best[at] != NULL &&
                (least[at] <= far && strcmp(best[at], other) != 0)) {

@@ -93,31 +93,6 @@ static const gy_expr_function *find(const char *name, const gy_expr *const *args
 
 /* ---- what is none ---- */
 
-enum { NAME_MAX = 40 };
-
-/* Letters to change, leave out or add. */
-static int distance(const char *a, const char *b)
-{
-    int row[NAME_MAX + 1];
-    const int size = (int)strlen(b);
-    if (size > NAME_MAX || strlen(a) > NAME_MAX) {
-        return NAME_MAX;
-    }
-    for (int k = 0; k <= size; k++) {
-        row[k] = k;
-    }
-    for (int i = 1; a[i - 1] != '\0'; i++) {
-        int before = row[0];
-        row[0] = i;
-        for (int k = 1; k <= size; k++) {
-            const int change = before + (a[i - 1] != b[k - 1]);
-            before = row[k];
-            row[k] = GY_MIN(change, GY_MIN(row[k], row[k - 1]) + 1);
-        }
-    }
-    return row[size];
-}
-
 /* Those that have no line; aggregates, which the plan has taken out, are meant by what is near.
  */
 static const char *const special[] = {"extract",  "date_part", "mod",  "power", "pow",
@@ -131,7 +106,7 @@ typedef struct nearest {
 
 static void see(const char *name, const char *other, nearest *to)
 {
-    const int far = distance(name, other);
+    const int far = gy_text_distance(name, other, false);
     if (far < to->distance) {
         *to = (nearest){other, far};
     }

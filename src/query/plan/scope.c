@@ -50,44 +50,15 @@ static int matches(const gy_sql_node *node, const gy_query_name *name)
 
 /* ---- What was meant ---- */
 
-enum { NAME_MAX = 64 };
-
-/* Letters to change, add or take away to come from one name to the other. */
-static size_t distance(const char *a, const char *b)
-{
-    const size_t width = strlen(b);
-    size_t row[NAME_MAX + 1];
-    if (width > NAME_MAX) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= width; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= width; j++) {
-            const size_t above = row[j];
-            const bool is_same = (a[i - 1] | 0x20) == (b[j - 1] | 0x20);
-            size_t best = diagonal + (is_same ? 0 : 1);
-            best = above + 1 < best ? above + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            diagonal = above;
-            row[j] = best;
-        }
-    }
-    return row[width];
-}
-
 static gy_status unknown(const gy_query_planner *planner, const gy_query_scope *scope,
                          const gy_sql_node *node)
 {
     const char *nearest = NULL;
-    size_t least = (strlen(node->text) + 1) / 3;
+    int least = (int)GY_MIN((strlen(node->text) + 1) / 3, 63);
     bool has_table = node->table == NULL;
     for (const gy_query_scope *at = scope; at != NULL; at = at->outer) {
         for (uint32_t i = 0; i < at->count; i++) {
-            const size_t far = distance(node->text, at->names[i].name);
+            const int far = gy_text_distance(node->text, at->names[i].name, true);
             const bool is_its = node->table == NULL || table_matches(node, &at->names[i]) > 0;
             has_table = has_table || is_its;
             if (is_its && far <= least && (nearest == NULL || far < least)) {
