@@ -37,6 +37,17 @@ function(gyre_test name label source)
     gyre_one_thread(${name})
 endfunction()
 
+# examples/NAME.c as a user would build it: the public headers and libgyre (and LIBRARIES) alone.
+function(gyre_example name)
+    add_executable(example_${name} ${CMAKE_SOURCE_DIR}/examples/${name}.c)
+    target_link_libraries(example_${name} PRIVATE gyre ${ARGN})
+    target_include_directories(example_${name} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+    if(NOT GYRE_SANITIZE STREQUAL "") # the runtime must be there before the library
+        target_compile_options(example_${name} PRIVATE -fsanitize=${GYRE_SANITIZE})
+        target_link_options(example_${name} PRIVATE -fsanitize=${GYRE_SANITIZE})
+    endif()
+endfunction()
+
 # What a test needs: libraries that its program links, targets that are there when it runs, definitions of its source.
 function(gyre_test_links name)
     get_property(program GLOBAL PROPERTY GYRE_TEST_PROGRAM_${name})

@@ -8,13 +8,7 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/coll/kernels/combine.c
 
 # The example of work that survives its ranks, built as a user would.
 if(GYRE_TESTS)
-    add_executable(example_survive ${CMAKE_SOURCE_DIR}/examples/survive.c)
-    target_link_libraries(example_survive PRIVATE gyre)
-    target_include_directories(example_survive PRIVATE ${CMAKE_SOURCE_DIR}/include)
-    if(NOT GYRE_SANITIZE STREQUAL "")
-        target_compile_options(example_survive PRIVATE -fsanitize=${GYRE_SANITIZE})
-        target_link_options(example_survive PRIVATE -fsanitize=${GYRE_SANITIZE})
-    endif()
+    gyre_example(survive)
     add_test(NAME coll_example COMMAND ${CMAKE_BINARY_DIR}/gyre run -n 3 --on-failure=restart
         $<TARGET_FILE:example_survive>)
     set_tests_properties(coll_example PROPERTIES LABELS coll TIMEOUT 120

@@ -6,13 +6,7 @@ endif()
 
 # The example of columns, built as a user would: the public headers and libgyre alone.
 if(GYRE_TESTS)
-    add_executable(example_columns ${CMAKE_SOURCE_DIR}/examples/columns.c)
-    target_link_libraries(example_columns PRIVATE gyre)
-    target_include_directories(example_columns PRIVATE ${CMAKE_SOURCE_DIR}/include)
-    if(NOT GYRE_SANITIZE STREQUAL "") # the runtime must be there before the library
-        target_compile_options(example_columns PRIVATE -fsanitize=${GYRE_SANITIZE})
-        target_link_options(example_columns PRIVATE -fsanitize=${GYRE_SANITIZE})
-    endif()
+    gyre_example(columns)
     add_test(NAME frame_example COMMAND sh ${CMAKE_SOURCE_DIR}/src/frame/example_test.sh
         $<TARGET_FILE:example_columns>)
     set_tests_properties(frame_example PROPERTIES LABELS frame TIMEOUT 120)

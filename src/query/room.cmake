@@ -7,13 +7,7 @@ endif()
 
 # The example of a program's own functions, built as a user would: the public headers and libgyre alone.
 if(GYRE_TESTS)
-    add_executable(example_functions ${CMAKE_SOURCE_DIR}/examples/functions.c)
-    target_link_libraries(example_functions PRIVATE gyre)
-    target_include_directories(example_functions PRIVATE ${CMAKE_SOURCE_DIR}/include)
-    if(NOT GYRE_SANITIZE STREQUAL "") # the runtime must be there before the library
-        target_compile_options(example_functions PRIVATE -fsanitize=${GYRE_SANITIZE})
-        target_link_options(example_functions PRIVATE -fsanitize=${GYRE_SANITIZE})
-    endif()
+    gyre_example(functions)
     add_test(NAME query_example COMMAND sh ${CMAKE_SOURCE_DIR}/src/query/example_test.sh
         $<TARGET_FILE:example_functions>)
     set_tests_properties(query_example PROPERTIES LABELS query TIMEOUT 120)
@@ -21,13 +15,7 @@ endif()
 
 # The example of rows, built as a user would: the public headers and libgyre alone.
 if(GYRE_TESTS)
-    add_executable(example_rows ${CMAKE_SOURCE_DIR}/examples/rows.c)
-    target_link_libraries(example_rows PRIVATE gyre)
-    target_include_directories(example_rows PRIVATE ${CMAKE_SOURCE_DIR}/include)
-    if(NOT GYRE_SANITIZE STREQUAL "") # the runtime must be there before the library
-        target_compile_options(example_rows PRIVATE -fsanitize=${GYRE_SANITIZE})
-        target_link_options(example_rows PRIVATE -fsanitize=${GYRE_SANITIZE})
-    endif()
+    gyre_example(rows)
     add_test(NAME query_rows_example COMMAND sh ${CMAKE_SOURCE_DIR}/src/query/api/example_test.sh
         $<TARGET_FILE:example_rows>)
     set_tests_properties(query_rows_example PROPERTIES LABELS query TIMEOUT 120)
