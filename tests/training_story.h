@@ -14,45 +14,19 @@
 #include <string.h>
 
 #include "gy_test.h"
+#include "letters_kit.h"
 #include "training_kit.h"
 
 enum { STEPS = 5, BATCH = 7, LENGTH = 6, LETTERS = 5, VALUES_MAX = 8192 };
 
 typedef enum model_kind { MLP, IMAGES, GPT, MODELS } model_kind;
 
-/* Letters that follow one another, each sample from another on. */
-static inline gy_status letters_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
-                                     gy_view *x, gy_view *labels)
-{
-    (void)dataset;
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t t = 0; t < LENGTH; t++) {
-            const int64_t letter = indices[i] + t * (1 + indices[i] % 3);
-            ((int32_t *)x->data)[i * LENGTH + t] = (int32_t)(letter % LETTERS);
-            if (labels != NULL) {
-                ((int32_t *)labels->data)[i * LENGTH + t] = (int32_t)((letter + 1) % LETTERS);
-            }
-        }
-    }
-    return GY_OK;
-}
-
-static const gy_dataset_ops letters_ops = {
-    .name = "letters", .fill = letters_fill, .free = kit_free};
-
 static inline gy_dataset story_set(model_kind kind)
 {
     if (kind != GPT) {
         return kit_digits(20, 6);
     }
-    return (gy_dataset){.ops = &letters_ops,
-                        .count = 20,
-                        .classes = LETTERS,
-                        .input_rank = 1,
-                        .input_sizes = {LENGTH},
-                        .input_dtype = GY_I32,
-                        .label_rank = 1,
-                        .label_sizes = {LENGTH}};
+    return kit_letters(20, LETTERS, LENGTH);
 }
 
 static inline gy_status story_model(model_kind kind, gy_mesh *mesh, gy_model **model)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "gy_test.h"
+#include "letters_kit.h"
 #include "training_kit.h"
 
 enum { STEPS = 5, LETTERS = 11, VALUES_MAX = 1 << 17 };
@@ -19,26 +20,6 @@ enum { STEPS = 5, LETTERS = 11, VALUES_MAX = 1 << 17 };
 typedef enum model_kind { MLP, LENET, NORMED, GPT, DEEP_GPT } model_kind;
 
 /* ---- data ---- */
-
-/* Letters that follow one another, each sample from another on. */
-static gy_status letters_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
-                              gy_view *x, gy_view *labels)
-{
-    const int64_t length = dataset->input_sizes[0];
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t t = 0; t < length; t++) {
-            const int64_t letter = indices[i] + t * (1 + indices[i] % 3);
-            ((int32_t *)x->data)[i * length + t] = (int32_t)(letter % LETTERS);
-            if (labels != NULL) {
-                ((int32_t *)labels->data)[i * length + t] = (int32_t)((letter + 1) % LETTERS);
-            }
-        }
-    }
-    return GY_OK;
-}
-
-static const gy_dataset_ops letters_ops = {
-    .name = "letters", .fill = letters_fill, .free = kit_free};
 
 static int64_t length_of(model_kind kind)
 {
@@ -50,14 +31,7 @@ static gy_dataset set_of(model_kind kind)
     if (kind < GPT) {
         return kit_digits(20, 12);
     }
-    return (gy_dataset){.ops = &letters_ops,
-                        .count = 20,
-                        .classes = LETTERS,
-                        .input_rank = 1,
-                        .input_sizes = {length_of(kind)},
-                        .input_dtype = GY_I32,
-                        .label_rank = 1,
-                        .label_sizes = {length_of(kind)}};
+    return kit_letters(20, LETTERS, length_of(kind));
 }
 
 /* ---- models ---- */

@@ -404,11 +404,7 @@ GY_TEST(a_merge_that_fails_is_reported)
 
 GY_TEST(aggregates_that_cannot_be_are_refused)
 {
-    static const struct {
-        const char *sql;
-        gy_status status;
-        const char *text;
-    } refused[] = {
+    static const refusal refused[] = {
         {"select variance('x') from luck", GY_FORMAT, "query:1:17: "},
         {"select variance(1.5) from luck", GY_TYPE,
          "function variance(decimal(2, 1)) does not exist: there is variance(int64)"},
@@ -427,22 +423,7 @@ GY_TEST(aggregates_that_cannot_be_are_refused)
          "query: function best: a text of 39 bytes"},
         {"select fail_finish(a) from luck", GY_ARG, "query: function fail_finish: no end"},
     };
-    char path[512];
-    path_of("luck.csv", path);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs("a,b\n1,1\n13,1\n", file);
-    assert_int_equal(fclose(file), 0);
-    const gy_flow_options job = GY_OPTIONS(gy_flow_options, .processes = 2);
-    for (size_t i = 0; i < GY_COUNT(refused); i++) {
-        check_refused(refused[i].sql, refused[i].status, refused[i].text,
-                      &GY_OPTIONS(gy_query_options, .workers = 2));
-        if (refused[i].status == GY_ARG && strstr(refused[i].sql, "luck") != NULL) {
-            check_refused(
-                refused[i].sql, refused[i].status, refused[i].text,
-                &GY_OPTIONS(gy_query_options, .workers = 1, .job = &job, .flow = flow));
-        }
-    }
+    check_refusals(refused, GY_COUNT(refused));
 }
 
 GY_TEST(lists_of_aggregates_that_cannot_be_are_refused)

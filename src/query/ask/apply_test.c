@@ -400,11 +400,7 @@ GY_TEST(rows_are_spilled)
 
 GY_TEST(functions_of_rows_that_fail_are_refused)
 {
-    static const struct {
-        const char *sql;
-        gy_status status;
-        const char *text;
-    } refused[] = {
+    static const refusal refused[] = {
         {"select refuse(1)", GY_FORMAT,
          "query:1:8: function refuse gives rows: it stands in FROM"},
         {"select * from refuse((select a from luck), partition_by => 'a')", GY_ARG,
@@ -437,22 +433,7 @@ GY_TEST(functions_of_rows_that_fail_are_refused)
         {"select * from count_off((select a from luck))", GY_NOTFOUND,
          "query:1:15: there is no table function count_off: read_csv is one; is it count_of?"},
     };
-    char path[512];
-    path_of("luck.csv", path);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs("a,b\n1,1\n13,1\n", file);
-    assert_int_equal(fclose(file), 0);
-    const gy_flow_options job = GY_OPTIONS(gy_flow_options, .processes = 2);
-    for (size_t i = 0; i < GY_COUNT(refused); i++) {
-        check_refused(refused[i].sql, refused[i].status, refused[i].text,
-                      &GY_OPTIONS(gy_query_options, .workers = 2));
-        if (refused[i].status == GY_ARG || refused[i].status == GY_NUMERIC) {
-            check_refused(
-                refused[i].sql, refused[i].status, refused[i].text,
-                &GY_OPTIONS(gy_query_options, .workers = 1, .job = &job, .flow = flow));
-        }
-    }
+    check_refusals(refused, GY_COUNT(refused));
 }
 
 GY_TEST(lists_of_functions_of_rows_that_cannot_be_are_refused)

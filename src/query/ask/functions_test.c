@@ -203,11 +203,7 @@ GY_TEST(functions_of_a_row_are_as_builtin_expressions)
 
 GY_TEST(calls_that_cannot_be_are_refused)
 {
-    static const struct {
-        const char *sql;
-        gy_status status;
-        const char *text;
-    } refused[] = {
+    static const refusal refused[] = {
         {"select mix(1)", GY_TYPE,
          "query:1:8: function mix(int64) does not exist: there is mix(int64, int64)"},
         {"select mix(1, 'x')", GY_FORMAT, "query:1:15: "},
@@ -233,22 +229,7 @@ GY_TEST(calls_that_cannot_be_are_refused)
         {"select same_decimal(1e10::decimal(20, 2))", GY_LIMIT,
          "decimal(12, 3) out of range: 10000000000.00"},
     };
-    char path[512];
-    path_of("luck.csv", path);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs("a,b\n1,1\n13,1\n", file);
-    assert_int_equal(fclose(file), 0);
-    const gy_flow_options job = GY_OPTIONS(gy_flow_options, .processes = 2);
-    for (size_t i = 0; i < GY_COUNT(refused); i++) {
-        check_refused(refused[i].sql, refused[i].status, refused[i].text,
-                      &GY_OPTIONS(gy_query_options, .workers = 2));
-        if (refused[i].status == GY_ARG && strstr(refused[i].sql, "luck") != NULL) {
-            check_refused(
-                refused[i].sql, refused[i].status, refused[i].text,
-                &GY_OPTIONS(gy_query_options, .workers = 1, .job = &job, .flow = flow));
-        }
-    }
+    check_refusals(refused, GY_COUNT(refused));
 }
 
 GY_TEST(lists_that_cannot_be_are_refused)

@@ -195,6 +195,36 @@ static inline void check_refused(const char *sql, gy_status expected, const char
     }
 
 /* A main that runs tests, and in processes of jobs vertices. */
+/* A statement that is refused, and what the report says. */
+typedef struct refusal {
+    const char *sql;
+    gy_status status;
+    const char *text;
+} refusal;
+
+/* In one process; failures of a function over table luck of two rows, a and b, also as jobs. */
+static inline void check_refusals(const refusal *refused, size_t count)
+{
+    char path[512];
+    path_of("luck.csv", path);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs("a,b\n1,1\n13,1\n", file);
+    assert_int_equal(fclose(file), 0);
+    const gy_flow_options job = GY_OPTIONS(gy_flow_options, .processes = 2);
+    for (size_t i = 0; i < count; i++) {
+        const refusal *one = &refused[i];
+        check_refused(one->sql, one->status, one->text,
+                      &GY_OPTIONS(gy_query_options, .workers = 2));
+        if ((one->status == GY_ARG || one->status == GY_NUMERIC) &&
+            strstr(one->sql, "luck") != NULL) {
+            check_refused(
+                one->sql, one->status, one->text,
+                &GY_OPTIONS(gy_query_options, .workers = 1, .job = &job, .flow = flow));
+        }
+    }
+}
+
 static inline int run_program(int argc, char **argv, int (*tests)(void))
 {
     static const gy_function vertices[] = {GY_QUERY_VERTEX_OF(functions)};
