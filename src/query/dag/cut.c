@@ -393,21 +393,21 @@ static gy_status cut_join(cutter *c, const gy_query_node *node, bool is_ordered,
     const bool has_built = gy_query_gives_built(node, builds_left);
     const bool may_hash =
         node->key_count > 0 && node->join != GY_QUERY_ANTI_NULL && c->options->parts > 1;
-    const bool is_gated =
-        c->options->has_gates && !c->is_first && may_hash && !has_built &&
+    const bool is_decided =
+        c->options->has_decisions && !c->is_first && may_hash && !has_built &&
         !gy_query_is_sure_of_size(built, gy_query_guess_bytes(built, built->rows), most);
     const double size =
-        is_gated && c->options->sizes != NULL ? c->options->sizes[node->number] : -1;
+        is_decided && c->options->sizes != NULL ? c->options->sizes[node->number] : -1;
     const double bytes = size >= 0 ? size : gy_query_guess_bytes(built, built->rows);
-    GY_TRY(cut_side(c, node->left, is_ordered, is_gated && builds_left, &sides[0]));
-    GY_TRY(cut_side(c, node->right, is_ordered, is_gated && !builds_left, &sides[1]));
-    if (is_gated) {
+    GY_TRY(cut_side(c, node->left, is_ordered, is_decided && builds_left, &sides[0]));
+    GY_TRY(cut_side(c, node->right, is_ordered, is_decided && !builds_left, &sides[1]));
+    if (is_decided) {
         rows *side = &sides[builds_left ? 0 : 1];
-        gy_query_gate gate = {.join = node->number,
-                              .stage_count = side->count,
-                              .is_broadcast = bytes <= most,
-                              .bytes = size};
-        GY_TRY(gy_query_gate_side(c->out, &gate, &side->stages));
+        gy_query_decision decision = {.join = node->number,
+                                      .stage_count = side->count,
+                                      .is_broadcast = bytes <= most,
+                                      .bytes = size};
+        GY_TRY(gy_query_decision_side(c->out, &decision, &side->stages));
     }
     if (!has_built && (bytes <= most || !may_hash)) {
         return join_broadcast(c, node, builds_left, sides, out);
@@ -778,7 +778,7 @@ gy_status gy_query_cut(const gy_query_plan *plan, const gy_query_cut_options *op
     stages->plan.column_count = plan->column_count;
     GY_TRY(cut_root(&c));
     GY_TRY(gy_query_sample_stages(stages));
-    return stages->gate_count > 0 ? gy_query_stages_order(stages) : GY_OK;
+    return stages->decision_count > 0 ? gy_query_stages_order(stages) : GY_OK;
 }
 
 void gy_query_stages_fini(gy_query_stages *stages)

@@ -7,7 +7,7 @@
  * process in their order; where a join by partitions would lose it, rows carry the number that
  * they had, and are merged by it.
  *
- * Reading order: cut, gates, sampling, fragment, pieces, inputs, vertex, sinks, job, print.
+ * Reading order: cut, refine, sampling, fragment, pieces, inputs, vertex, sinks, job, print.
  *
  * @source Yu et al., "DryadLINQ", OSDI 2008
  */
@@ -85,21 +85,21 @@ typedef struct gy_query_stage {
 } gy_query_stage;
 
 /** A join that the size of its side in memory decides. */
-typedef struct gy_query_gate {
+typedef struct gy_query_decision {
     uint32_t join;          /* its number in the plan */
     const uint32_t *stages; /* (stage_count) that give the side */
     uint32_t stage_count;
     bool is_broadcast; /* in these stages all vertices read the side, else both go by hash */
     double bytes;      /* of the side in memory; below 0: it is guessed */
-} gy_query_gate;
+} gy_query_decision;
 
 /** A plan that was cut. */
 typedef struct gy_query_stages {
     gy_query_plan plan;     /* columns, of all stages; no root */
     gy_query_stage **items; /* (count) those that run first, then the others */
     uint32_t count, capacity;
-    gy_query_gate *gates; /* (gate_count) */
-    uint32_t gate_count;
+    gy_query_decision *decisions; /* (decision_count) */
+    uint32_t decision_count;
     const uint32_t *results; /* (result_count) stages whose outputs are the answer */
     uint32_t result_count;
 } gy_query_stages;
@@ -107,7 +107,7 @@ typedef struct gy_query_stages {
 typedef struct gy_query_cut_options {
     uint32_t parts;         /* of a stage whose rows come by hash, >= 1 */
     double broadcast_bytes; /* of the side of a join that all vertices read at most */
-    bool has_gates;         /* sizes decide joins, but within such a side, where guesses do */
+    bool has_decisions;     /* sizes decide joins, but within such a side, where guesses do */
     const double *sizes;    /* (node_count of the plan) of a join's side in memory by the join's
                                number; below 0: not known; NULL: none is */
 } gy_query_cut_options;
@@ -168,7 +168,7 @@ typedef struct gy_query_fragment {
 enum { GY_QUERY_FRAGMENT_DEPTH_MAX = 800 };
 
 /** Whether sizes may decide joins of a plan: any way to cut it is not too deep. */
-bool gy_query_may_have_gates(const gy_query_node *root);
+bool gy_query_may_decide(const gy_query_node *root);
 /** Whether it is not too deep for vertices. */
 bool gy_query_stage_fits(const gy_query_stage *stage);
 /** Append the stage as a text: equal for equal stages, whatever the statement they come from,

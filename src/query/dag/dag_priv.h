@@ -38,15 +38,16 @@ struct gy_query_job {
     gy_query_stages stages;
     gy_query_pieces *pieces; /* (piece_count) a table each */
     size_t piece_count, piece_capacity;
-    double *sizes;  /* as of gy_query_cut_options; NULL: it has no gate */
-    uint32_t later; /* the last stage behind a gate that has a name of its own; 0: no gate */
+    double *sizes;  /* as of gy_query_cut_options; NULL: it has no refinement point */
+    uint32_t later; /* the last stage behind a refinement point that has a name of its own; 0:
+                       no refinement point */
     gy_dag *dag;
     uint32_t outputs;      /* files of the answer */
     gy_job_report *report; /* NULL: it did not run */
     char folder[4096];     /* around the answer; "": there is none */
 };
 
-/* ---- gates.c ---- */
+/* ---- refine.c ---- */
 
 /** Whether rows of the side in memory come out of a join that have no match. */
 bool gy_query_gives_built(const gy_query_node *node, bool builds_left);
@@ -55,15 +56,16 @@ bool gy_query_is_sure_of_size(const gy_query_node *side, double guess, double by
 /**
  * Let the stages of a side run first. By hash they are written as they are, and then divided
  * by vertices beside them: which keys are hot is not known before.
- * @param gate  all but its stages
- * @param side  (gate->stage_count) become those to go on with
+ * @param decision  all but its stages
+ * @param side  (decision->stage_count) become those to go on with
  * @return GY_OK; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_query_gate_side(gy_query_stages *stages, gy_query_gate *gate,
-                                           gy_query_stage ***side);
-/** The gate of an operator; NULL: it has none. */
-const gy_query_gate *gy_query_gate_find(const gy_query_stages *stages,
-                                        const gy_query_node *node);
+GY_MUST_CHECK gy_status gy_query_decision_side(gy_query_stages *stages,
+                                               gy_query_decision *decision,
+                                               gy_query_stage ***side);
+/** The decision of an operator; NULL: it has none. */
+const gy_query_decision *gy_query_decision_find(const gy_query_stages *stages,
+                                                const gy_query_node *node);
 /** How many stages run first. */
 uint32_t gy_query_stages_first(const gy_query_stages *stages);
 /** Number those that run first before all others, both in their order. GY_NOMEM */

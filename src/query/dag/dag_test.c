@@ -64,7 +64,7 @@ static void begin(case_of *of, const char *sql, uint32_t parts)
 {
     const gy_query_catalog catalog = {.find = find};
     const gy_query_cut_options how = {
-        .parts = parts, .broadcast_bytes = 1 << 20, .has_gates = true};
+        .parts = parts, .broadcast_bytes = 1 << 20, .has_decisions = true};
     of->report = (gy_sql_report){.status = GY_OK};
     of->source = (gy_sql_source){
         .path = "query", .text = sql, .size = strlen(sql), .report = &of->report};
@@ -134,14 +134,14 @@ static void check_size(const case_of *of, double size, bool is_broadcast)
     enum { NODES_MAX = 64 };
     double sizes[NODES_MAX];
     const gy_query_cut_options how = {
-        .parts = 4, .broadcast_bytes = 1 << 20, .has_gates = true, .sizes = sizes};
+        .parts = 4, .broadcast_bytes = 1 << 20, .has_decisions = true, .sizes = sizes};
     gy_query_stages cut;
     assert_true(of->plan.node_count <= NODES_MAX);
     for (uint32_t i = 0; i < NODES_MAX; i++) {
         sizes[i] = size;
     }
     assert_int_equal(gy_query_cut(&of->plan, &how, &cut), GY_OK);
-    assert_int_equal(cut.gate_count, of->stages.gate_count);
+    assert_int_equal(cut.decision_count, of->stages.decision_count);
     uint32_t first = 0;
     for (; first < of->stages.count && of->stages.items[first]->is_first; first++) {
         gy_text a = {.data = NULL}, b = {.data = NULL};
@@ -153,12 +153,12 @@ static void check_size(const case_of *of, double size, bool is_broadcast)
         gy_text_free(&b);
     }
     assert_true(first > 0 && first < cut.count && !cut.items[first]->is_first);
-    for (uint32_t i = 0; i < cut.gate_count; i++) {
-        assert_int_equal(cut.gates[i].is_broadcast, is_broadcast);
-        assert_true(cut.gates[i].bytes == size);
-        for (uint32_t k = 0; k < cut.gates[i].stage_count; k++) {
-            assert_true(cut.gates[i].stages[k] < first);
-            assert_int_equal(cut.items[cut.gates[i].stages[k]]->sink.parts, 1);
+    for (uint32_t i = 0; i < cut.decision_count; i++) {
+        assert_int_equal(cut.decisions[i].is_broadcast, is_broadcast);
+        assert_true(cut.decisions[i].bytes == size);
+        for (uint32_t k = 0; k < cut.decisions[i].stage_count; k++) {
+            assert_true(cut.decisions[i].stages[k] < first);
+            assert_int_equal(cut.items[cut.decisions[i].stages[k]]->sink.parts, 1);
         }
     }
     gy_query_stages_fini(&cut);
@@ -166,7 +166,7 @@ static void check_size(const case_of *of, double size, bool is_broadcast)
 
 static const struct {
     const char *sql;
-    uint32_t gates;
+    uint32_t decisions;
 } joins[] = {
     {"select t.c from t join v on t.a = v.a where v.e > '2024-05-01'", 1},
     {"select t.c from t join v on t.a = v.a where t.b = 1 and t.x = 2.5", 1},
@@ -188,8 +188,8 @@ GY_TEST(sizes_decide_joins_and_change_nothing_that_ran)
     for (size_t i = 0; i < GY_COUNT(joins); i++) {
         case_of of;
         begin(&of, joins[i].sql, 4);
-        if (of.stages.gate_count != joins[i].gates) {
-            fail_msg("%s has %u gates", joins[i].sql, of.stages.gate_count);
+        if (of.stages.decision_count != joins[i].decisions) {
+            fail_msg("%s has %u decisions", joins[i].sql, of.stages.decision_count);
         }
         check_size(&of, 1 << 20, true);
         check_size(&of, (1 << 20) + 1, false);
@@ -199,7 +199,7 @@ GY_TEST(sizes_decide_joins_and_change_nothing_that_ran)
 }
 
 /* What cannot be large, has no keys or gives rows of its own waits for no size. */
-GY_TEST(joins_that_sizes_cannot_decide_have_no_gate)
+GY_TEST(joins_that_sizes_cannot_decide_have_no_decision)
 {
     static const char *const plain[] = {
         "select t.c from t join u on t.a = u.a",
@@ -213,12 +213,12 @@ GY_TEST(joins_that_sizes_cannot_decide_have_no_gate)
     for (size_t i = 0; i < GY_COUNT(plain); i++) {
         case_of of;
         begin(&of, plain[i], 4);
-        assert_int_equal(of.stages.gate_count, 0);
+        assert_int_equal(of.stages.decision_count, 0);
         end(&of);
     }
     case_of one;
     begin(&one, joins[0].sql, 1);
-    assert_int_equal(one.stages.gate_count, 0);
+    assert_int_equal(one.stages.decision_count, 0);
     end(&one);
 }
 

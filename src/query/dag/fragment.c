@@ -354,7 +354,7 @@ static bool node_fits(const gy_query_node *node, int levels)
 }
 
 /* Half: stages have operators that the plan has not. */
-bool gy_query_may_have_gates(const gy_query_node *root)
+bool gy_query_may_decide(const gy_query_node *root)
 {
     return node_fits(root, GY_QUERY_FRAGMENT_DEPTH_MAX / 2);
 }

@@ -105,7 +105,8 @@ static gy_status make_vertex(gy_query_job *job, uint32_t number, uint32_t vertex
     return text->status;
 }
 
-/* Behind gates it is not known before what a stage is; there are names of so many. */
+/* Behind refinement points it is not known before what a stage is; there are names of so many.
+ */
 static void name_stage(const gy_query_job *job, uint32_t number, char name[64])
 {
     const gy_query_stage *stage = job->stages.items[number];
@@ -145,14 +146,16 @@ static gy_status add_vertices(gy_query_job *job, uint32_t number, gy_part *part)
     return status;
 }
 
-/* Stages while they are joined: those that run first are vertices of the gate behind it. */
+/* Stages while they are joined: those that run first are vertices of the refinement point
+ * behind it. */
 typedef struct joining {
     gy_part *parts;   /* (stage count) of the others */
-    uint32_t *first;  /* (stage count) where a stage's vertices begin among those of the gate */
-    uint32_t *behind; /* vertices of the gate; NULL: all stages have parts */
+    uint32_t *first;  /* (stage count) where a stage's vertices begin among those of the
+                         refinement point */
+    uint32_t *behind; /* vertices of the refinement point; NULL: all stages have parts */
 } joining;
 
-/* Let a stage behind the gate read one before it, of one output. */
+/* Let a stage behind the refinement point read one before it, of one output. */
 static void connect_first(gy_query_job *job, const joining *all, uint32_t number,
                           const gy_query_input *input, uint32_t from)
 {
@@ -225,22 +228,22 @@ static gy_status cut_stages(const gy_query_job *job, const double *sizes,
 {
     const gy_query_cut_options how = {.parts = job->options.parts,
                                       .broadcast_bytes = job->options.broadcast_bytes,
-                                      .has_gates = gy_query_may_have_gates(job->plan->root),
+                                      .has_decisions = gy_query_may_decide(job->plan->root),
                                       .sizes = sizes};
     return gy_query_cut(job->plan, &how, stages);
 }
 
-/* ---- Behind the gate ---- */
+/* ---- Behind the refinement point ---- */
 
 /* The sizes of joins' sides, as their vertices told. */
 static gy_status take_sizes(gy_query_job *job, const gy_refinement *refinement)
 {
     int64_t port = 0;
-    for (uint32_t g = 0; g < job->stages.gate_count; g++) {
-        const gy_query_gate *gate = &job->stages.gates[g];
-        job->sizes[gate->join] = 0;
-        for (uint32_t n = 0; n < gate->stage_count; n++) {
-            const gy_query_stage *stage = job->stages.items[gate->stages[n]];
+    for (uint32_t g = 0; g < job->stages.decision_count; g++) {
+        const gy_query_decision *decision = &job->stages.decisions[g];
+        job->sizes[decision->join] = 0;
+        for (uint32_t n = 0; n < decision->stage_count; n++) {
+            const gy_query_stage *stage = job->stages.items[decision->stages[n]];
             for (uint32_t i = 0; i < stage->vertices; i++, port += stage->sink.parts) {
                 size_t told = 0;
                 uint64_t bytes = 0;
@@ -249,25 +252,25 @@ static gy_status take_sizes(gy_query_job *job, const gy_refinement *refinement)
                     return gy_fail(GY_FORMAT, "a side of a join has no size");
                 }
                 memcpy(&bytes, sample, sizeof(bytes));
-                job->sizes[gate->join] += (double)bytes;
+                job->sizes[decision->join] += (double)bytes;
             }
         }
     }
     return GY_OK;
 }
 
-/* Where the vertices of stages stand among those of the gate. */
+/* Where the vertices of stages stand among those of the refinement point. */
 static gy_status find_first(const gy_query_job *job, gy_part outputs, joining *all)
 {
     uint32_t count = 0, vertex = 0;
-    for (uint32_t g = 0; g < job->stages.gate_count; g++) {
-        const gy_query_gate *gate = &job->stages.gates[g];
-        for (uint32_t n = 0; n < gate->stage_count; n++) {
-            all->first[gate->stages[n]] = count;
-            count += job->stages.items[gate->stages[n]]->vertices;
+    for (uint32_t g = 0; g < job->stages.decision_count; g++) {
+        const gy_query_decision *decision = &job->stages.decisions[g];
+        for (uint32_t n = 0; n < decision->stage_count; n++) {
+            all->first[decision->stages[n]] = count;
+            count += job->stages.items[decision->stages[n]]->vertices;
         }
     }
-    all->behind = gy_alloc_zero("query.gate", count + 1u, sizeof(*all->behind));
+    all->behind = gy_alloc_zero("query.decision", count + 1u, sizeof(*all->behind));
     const gy_dag_part *part = gy_flow_part_get(job->dag, outputs);
     if (all->behind == NULL || part == NULL) {
         return GY_NOMEM;
@@ -322,7 +325,7 @@ static gy_status make_rest(gy_query_job *job, const gy_refinement *refinement, g
     return status;
 }
 
-static void pass_gate(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
+static void pass_sizes(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
     size_t size = 0;
     gy_query_job *job = NULL;
@@ -334,8 +337,8 @@ static void pass_gate(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
     }
 }
 
-/* The names of stages behind the gate: of as many as there are where all joins go by hash, and
- * others have that of the last one. */
+/* The names of stages behind the refinement point: of as many as there are where all joins go
+ * by hash, and others have that of the last one. */
 static gy_status name_later(gy_query_job *job, const char ***names)
 {
     gy_query_stages most;
@@ -361,7 +364,7 @@ static gy_status name_later(gy_query_job *job, const char ***names)
     return GY_OK;
 }
 
-/* The stages before the gate, and the gate. */
+/* The stages before the refinement point, and the refinement point. */
 static gy_status make_first(gy_query_job *job, joining *all)
 {
     const char **names = NULL;
@@ -373,13 +376,13 @@ static gy_status make_first(gy_query_job *job, joining *all)
     }
     GY_TRY(name_later(job, &names));
     GY_TRY(make_stages(job, 0, gy_query_stages_first(&job->stages), all));
-    for (uint32_t g = 0; g < job->stages.gate_count; g++) {
-        const gy_query_gate *gate = &job->stages.gates[g];
-        for (uint32_t n = 0; n < gate->stage_count; n++) {
-            merge_part(&sides, count++, all->parts[gate->stages[n]]);
+    for (uint32_t g = 0; g < job->stages.decision_count; g++) {
+        const gy_query_decision *decision = &job->stages.decisions[g];
+        for (uint32_t n = 0; n < decision->stage_count; n++) {
+            merge_part(&sides, count++, all->parts[decision->stages[n]]);
         }
     }
-    gy_part_refine(sides, &(gy_refine_options){.work = pass_gate,
+    gy_part_refine(sides, &(gy_refine_options){.work = pass_sizes,
                                                .parameter = &job,
                                                .parameter_bytes = sizeof(job),
                                                .stages = names});
@@ -391,7 +394,7 @@ static gy_status make_dag(gy_query_job *job)
     joining all;
     GY_TRY(gy_dag_new(job->options.flow, "query", &job->dag));
     gy_status status = new_joining(job, &all);
-    if (status == GY_OK && job->stages.gate_count > 0) {
+    if (status == GY_OK && job->stages.decision_count > 0) {
         status = make_first(job, &all);
     } else if (status == GY_OK) {
         status = make_stages(job, 0, job->stages.count, &all);

@@ -66,15 +66,16 @@ static void print_input(const printer *to, const gy_query_node *node, int depth)
 }
 
 /* How sizes decide a join, or did. */
-static void print_gate(const gy_query_stages *stages, const gy_query_node *node, gy_text *text)
+static void print_decision(const gy_query_stages *stages, const gy_query_node *node,
+                           gy_text *text)
 {
-    const gy_query_gate *gate = gy_query_gate_find(stages, node);
+    const gy_query_decision *decision = gy_query_decision_find(stages, node);
     char bytes[32];
-    if (gate != NULL && gate->bytes < 0) {
+    if (decision != NULL && decision->bytes < 0) {
         gy_text_add(text, ", decided by size");
-    } else if (gate != NULL) {
-        gy_text_add(text, ", %s by size: %s", gate->is_broadcast ? "broadcast" : "by hash",
-                    gy_text_bytes(bytes, (uint64_t)gate->bytes));
+    } else if (decision != NULL) {
+        gy_text_add(text, ", %s by size: %s", decision->is_broadcast ? "broadcast" : "by hash",
+                    gy_text_bytes(bytes, (uint64_t)decision->bytes));
     }
 }
 
@@ -87,7 +88,7 @@ static void print_node(const printer *to, const gy_query_node *node, int depth, 
     }
     gy_text_add(to->text, "%*s", 2 * depth, "");
     gy_query_node_print(&to->stages->plan, node, to->text);
-    print_gate(to->stages, node, to->text);
+    print_decision(to->stages, node, to->text);
     if (to->report == NULL) {
         gy_text_add(to->text, "  (about %.0f rows)", node->rows);
     }

@@ -257,7 +257,8 @@ static gy_status run_fragment(gy_query_work *work, const char *stage)
     gy_status status = gy_query_run_init(&run);
     run.keeping += out.sink->aggregate != NULL ? 1 : 0;
     status = status == GY_OK ? write_all(&out, &run, stage) : status;
-    if (status == GY_OK && out.sink->kind == GY_QUERY_HASHED) { /* gates ask for it */
+    if (status == GY_OK &&
+        out.sink->kind == GY_QUERY_HASHED) { /* refinement points ask for it */
         status = gy_vertex_set_sample(work->vertex, &out.bytes, sizeof(out.bytes));
         work->is_lost = work->is_lost || status != GY_OK;
     }

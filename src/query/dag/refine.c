@@ -70,34 +70,35 @@ bool gy_query_is_sure_of_size(const gy_query_node *side, double guess, double by
     return is_surely_small(side, bytes_max) || is_surely_large(side, guess, bytes_max);
 }
 
-static gy_status gate_add(gy_query_stages *stages, const gy_query_gate *gate)
+static gy_status decision_add(gy_query_stages *stages, const gy_query_decision *decision)
 {
-    gy_query_gate *more = gy_query_stages_take(stages, stages->gate_count + 1u, sizeof(*more));
+    gy_query_decision *more =
+        gy_query_stages_take(stages, stages->decision_count + 1u, sizeof(*more));
     if (more == NULL) {
         return GY_NOMEM;
     }
-    for (uint32_t i = 0; i < stages->gate_count; i++) {
-        more[i] = stages->gates[i];
+    for (uint32_t i = 0; i < stages->decision_count; i++) {
+        more[i] = stages->decisions[i];
     }
-    more[stages->gate_count++] = *gate;
-    stages->gates = more;
+    more[stages->decision_count++] = *decision;
+    stages->decisions = more;
     return GY_OK;
 }
 
-gy_status gy_query_gate_side(gy_query_stages *stages, gy_query_gate *gate,
-                             gy_query_stage ***side)
+gy_status gy_query_decision_side(gy_query_stages *stages, gy_query_decision *decision,
+                                 gy_query_stage ***side)
 {
-    uint32_t *numbers = gy_query_stages_take(stages, gate->stage_count, sizeof(*numbers));
+    uint32_t *numbers = gy_query_stages_take(stages, decision->stage_count, sizeof(*numbers));
     gy_query_stage **again =
-        gy_query_stages_take(stages, gate->stage_count, sizeof(gy_query_stage *));
+        gy_query_stages_take(stages, decision->stage_count, sizeof(gy_query_stage *));
     if (numbers == NULL || again == NULL) {
         return GY_NOMEM;
     }
-    for (uint32_t i = 0; i < gate->stage_count; i++) {
+    for (uint32_t i = 0; i < decision->stage_count; i++) {
         gy_query_stage *stage = (*side)[i];
         numbers[i] = gy_query_stage_number(stages, stage);
         again[i] = stage;
-        if (!gate->is_broadcast) {
+        if (!decision->is_broadcast) {
             stage->is_ended = true;
             GY_TRY(gy_query_stages_beside(stages, numbers[i], stage->root->columns,
                                           stage->root->count, &again[i]));
@@ -105,16 +106,16 @@ gy_status gy_query_gate_side(gy_query_stages *stages, gy_query_gate *gate,
         }
     }
     *side = again;
-    gate->stages = numbers;
-    return gate_add(stages, gate);
+    decision->stages = numbers;
+    return decision_add(stages, decision);
 }
 
-const gy_query_gate *gy_query_gate_find(const gy_query_stages *stages,
-                                        const gy_query_node *node)
+const gy_query_decision *gy_query_decision_find(const gy_query_stages *stages,
+                                                const gy_query_node *node)
 {
-    for (uint32_t i = 0; node->kind == GY_QUERY_JOIN && i < stages->gate_count; i++) {
-        if (stages->gates[i].join == node->number) {
-            return &stages->gates[i];
+    for (uint32_t i = 0; node->kind == GY_QUERY_JOIN && i < stages->decision_count; i++) {
+        if (stages->decisions[i].join == node->number) {
+            return &stages->decisions[i];
         }
     }
     return NULL;
@@ -189,9 +190,9 @@ gy_status gy_query_stages_order(gy_query_stages *stages)
             GY_TRY(renumber_input(stages, to, stage->inputs[k]));
         }
     }
-    for (uint32_t i = 0; i < stages->gate_count; i++) {
-        gy_query_gate *gate = &stages->gates[i];
-        GY_TRY(renumber(stages, to, &gate->stages, gate->stage_count));
+    for (uint32_t i = 0; i < stages->decision_count; i++) {
+        gy_query_decision *decision = &stages->decisions[i];
+        GY_TRY(renumber(stages, to, &decision->stages, decision->stage_count));
     }
     return renumber(stages, to, &stages->results, stages->result_count);
 }
