@@ -164,7 +164,7 @@ typedef enum gy_join_kind {
 /**
  * Join rows.
  *
- * @param on       a condition whose columns may be told apart by l and r: "l.url = r.url and
+ * @param on       a condition whose columns l and r may qualify: "l.url = r.url and
  *     l.at < r.until"; or "using (url)": equal columns, which become one. NULL: all pairs, of
  *     GY_JOIN_INNER alone. In that of semi and anti joins a name without l or r is a right
  *     column where there is one, as in SQL's exists

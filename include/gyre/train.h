@@ -135,8 +135,9 @@ GY_API gy_node gy_model_layer(gy_model_builder *builder, const char *name, gy_la
                               gy_node x);
 /**
  * State that is handed on from each batch to the next, (batch, sizes…) of the model's element
- * type: zeros at the start of an epoch or an evaluation, then what gy_model_carry said. No
- * gradient passes from a batch to the one before (truncated back-propagation through time).
+ * type: zeros at the start of an epoch or an evaluation, then the value given to
+ * gy_model_carry. No gradient passes from a batch to the one before (truncated back-propagation
+ * through time).
  *
  * A model with such state reads its data set as streams. Of `count` samples that follow one
  * another and batches of b rows, row r of batch k is sample r (count / b) + k: each row goes on

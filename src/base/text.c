@@ -301,9 +301,9 @@ void gy_text_add_excerpt(gy_text *text, const char *source, size_t size_bytes, s
     gy_text_add(text, "    %s\n    %*s^\n", shown, (int)(place - begin), "");
 }
 
-static char lower(char letter)
+static int lower(char letter)
 {
-    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+    return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
 }
 
 int gy_text_distance(const char *a, const char *b, bool ignores_case)
