@@ -28,8 +28,9 @@ static char fold(char c)
 }
 
 /* An identifier of the text: without its quotes, or folded. */
-static gy_status spell(gy_sql_reader *in, const char *text, size_t size)
+static gy_status spell(gy_sql_reader *in, int64_t place, size_t size)
 {
+    const char *text = in->source->text + place;
     const bool is_quoted = size >= 2 && text[0] == '"';
     char *name = gy_sql_new(in, 1, size + 1), *cut = gy_sql_new(in, 1, size + 1);
     size_t length = 0;
@@ -46,8 +47,8 @@ static gy_status spell(gy_sql_reader *in, const char *text, size_t size)
     }
     memcpy(cut, name, cut_at(name, length));
     GY_TRY(GY_GROW("query.names", in->spellings, in->capacity, in->count + 1));
-    in->spellings[in->count++] =
-        (gy_sql_spelling){.cut = cut, .name = {.text = name, .is_quoted = is_quoted}};
+    in->spellings[in->count++] = (gy_sql_spelling){
+        .cut = cut, .name = {.text = name, .is_quoted = is_quoted}, .place = place};
     return GY_OK;
 }
 
@@ -55,7 +56,8 @@ static int compare(const void *a, const void *b)
 {
     const gy_sql_spelling *x = a, *y = b;
     const int order = strcmp(x->cut, y->cut);
-    return order != 0 ? order : strcmp(x->name.text, y->name.text);
+    const int later = order != 0 ? order : strcmp(x->name.text, y->name.text);
+    return later != 0 ? later : (x->place > y->place) - (x->place < y->place);
 }
 
 gy_status gy_sql_spell(gy_sql_reader *in, const PgQuery__ScanResult *tokens)
@@ -68,8 +70,7 @@ gy_status gy_sql_spell(gy_sql_reader *in, const PgQuery__ScanResult *tokens)
         if (token->token == PG_QUERY__TOKEN__IDENT) {
             GY_ASSERT(token->start >= 0 && token->end >= token->start &&
                       (size_t)token->end <= in->source->size);
-            GY_TRY(spell(in, in->source->text + token->start,
-                         (size_t)(token->end - token->start)));
+            GY_TRY(spell(in, token->start, (size_t)(token->end - token->start)));
         }
     }
     if (in->count > 0) {
@@ -79,7 +80,10 @@ gy_status gy_sql_spell(gy_sql_reader *in, const PgQuery__ScanResult *tokens)
     for (size_t i = 0; i < in->count; i++) {
         gy_sql_spelling *last = kept > 0 ? &in->spellings[kept - 1] : NULL;
         if (last != NULL && strcmp(last->cut, in->spellings[i].cut) == 0) {
-            last->is_ambiguous |= strcmp(last->name.text, in->spellings[i].name.text) != 0;
+            if (strcmp(last->name.text, in->spellings[i].name.text) != 0) {
+                last->is_ambiguous = true;
+                last->place = in->spellings[i].place;
+            }
             last->name.is_quoted &= in->spellings[i].name.is_quoted;
         } else {
             in->spellings[kept++] = in->spellings[i];
@@ -102,10 +106,10 @@ gy_status gy_sql_name_of(const gy_sql_reader *in, const char *cut, gy_sql_name *
     }
     if (low < in->count && strcmp(in->spellings[low].cut, cut) == 0) {
         if (in->spellings[low].is_ambiguous) {
-            return gy_fail(GY_UNSUPPORTED,
-                           "not supported: names that differ only behind their first %d bytes "
-                           "(%s)",
-                           CUT_BYTES, cut);
+            return gy_sql_refuse(
+                in->source, gy_sql_place(in, in->spellings[low].place), GY_UNSUPPORTED,
+                "not supported: names that differ only behind their first %d bytes (%s)",
+                CUT_BYTES, cut);
         }
         *name = in->spellings[low].name;
         return GY_OK;
