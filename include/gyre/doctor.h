@@ -19,8 +19,9 @@ typedef struct gy_doctor_options {
 
 /**
  * Describe what each rank of a launch on this host does, which rank waits for which and why,
- * and which ranks enter collectives late. Launches of other users are not visible. With neither
- * process nor file and several launches, the description lists them.
+ * which ranks enter collectives late and, of ranks that train, where their time went. Launches
+ * of other users are not visible. With neither process nor file and several launches, the
+ * description lists them.
  *
  * @param text becomes the description, also one that precedes a failure; free it with
  * gy_string_free; NULL when there is none

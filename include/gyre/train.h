@@ -431,7 +431,7 @@ GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
 /**
  * What the exchanges of the updates since the model was built sent and took, beside the
  * prediction (gy_session_explain_runs); of several batches an update those of a batch before
- * the last as well. Call it on any rank.
+ * the last as well, of micro-batches those of one. Call it on any rank.
  * @param lines_max  exchanges that are told, the longest ones; 0: all
  * @param text  takes the text; free it with gy_string_free
  * @return GY_OK; GY_NOTFOUND no update has run; GY_ARG; GY_NOMEM

@@ -124,10 +124,12 @@ const gy_command gy_command_doctor = {
         "the\n"
         "recording that a failed launch has left. Reports which ranks are stopped or lost, "
         "whose\n"
-        "calls differ, which rank waits for which, and which ranks enter collectives late. For "
-        "a\n"
-        "live launch it first reports the state of this user's cluster key (gyre key). With\n"
-        "--check-sandbox it reports what 'gyre job run --sandbox' supports on this machine.",
+        "calls differ, which rank waits for which, which ranks enter collectives late, and "
+        "where\n"
+        "the time of ranks that train went. For a live launch it first reports the state of "
+        "this\n"
+        "user's cluster key (gyre key). With --check-sandbox it reports what 'gyre job run\n"
+        "--sandbox' supports on this machine.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

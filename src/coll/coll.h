@@ -121,6 +121,9 @@ gy_comm_stats gy_comm_statistics(gy_comm *comm);
  * The pricing of exchanges considers only such algorithms. */
 bool gy_coll_is_usual(const gy_algorithm *row);
 
+/** Record where the time of this rank went, for gyre doctor. @threads any */
+void gy_comm_record_account(gy_comm *comm, const gy_flight_account *account);
+
 /** Write a record as text: "collective 12 of group 1 led by rank 0, allreduce of 3 f32 by sum",
  * or "receive of 3 f32 from rank 1, tag 5". The record may hold any bytes. */
 enum { GY_RECORD_TEXT = 224 };

@@ -34,6 +34,16 @@ void gy_record_comm_close(gy_comm *comm)
     }
 }
 
+void gy_comm_record_account(gy_comm *comm, const gy_flight_account *account)
+{
+    GY_ASSERT(account != NULL);
+    gy_mutex_lock(&comm->root->lock);
+    if (comm->records != NULL) {
+        gy_flight_account_put(comm->records, account);
+    }
+    gy_mutex_unlock(&comm->root->lock);
+}
+
 void gy_record_message(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;

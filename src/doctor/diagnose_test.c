@@ -249,6 +249,46 @@ static void check_json(const char *text)
     assert_false(is_string);
 }
 
+/* Where the time of those went that train; others have no line. */
+GY_TEST(accounts_are_told)
+{
+    gy_flight *flight = new_flight(3);
+    flight->ranks[0].account = (gy_flight_account){.steps = 6,
+                                                   .wall_ns = 8 * second,
+                                                   .compute_ns = 4 * second,
+                                                   .bubble_ns = 2 * second,
+                                                   .transfer_ns = second / 2,
+                                                   .input_ns = second / 4};
+    flight->ranks[2].account = (gy_flight_account){.steps = 5, .compute_ns = second};
+    gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
+    gy_text text = {.data = NULL}, json = {.data = NULL};
+    assert_non_null(diagnosis);
+    gy_diagnosis_print(diagnosis, &text);
+    gy_diagnosis_json(diagnosis, &json);
+    const char *table = strstr(gy_text_get(&text), "time in s ");
+    assert_non_null(table);
+    assert_string_equal(
+        table,
+        "time in s          compute    bubble  transfer     input     other      wall  bubble "
+        "%  steps\n"
+        "  rank 0             4.000     2.000     0.500     0.250     1.250     8.000      "
+        "25.0  6\n"
+        "  rank 2             1.000     0.000     0.000     0.000     0.000     0.000       "
+        "0.0  5\n");
+    check_json(gy_text_get(&json));
+    const char *first = strstr(gy_text_get(&json), "\"account\": {\"steps\": 6, \"wall_s\": "
+                                                   "8.000000000, \"compute_s\": 4.000000000, "
+                                                   "\"bubble_s\": 2.000000000, "
+                                                   "\"transfer_s\": 0.500000000, \"input_s\": "
+                                                   "0.250000000, \"other_s\": 1.250000000}");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "\"account\": null"));
+    gy_text_free(&text);
+    gy_text_free(&json);
+    gy_diagnosis_free(diagnosis);
+    gy_flight_free(flight);
+}
+
 GY_TEST(anything_is_survived)
 {
     gy_random random = {.key = gy_test_seed()};

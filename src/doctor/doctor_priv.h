@@ -95,6 +95,8 @@ void gy_doctor_diagnose_findings(gy_diagnosis *diagnosis);
 const char *gy_finding_name(gy_finding_kind kind);
 /** "is in collective 3, ... since 2.1 s", "is in no call ..." */
 const char *gy_patient_text(const gy_diagnosis *diagnosis, int rank, char out[512]);
+/** Seconds of the wall that are none of the others. */
+double gy_doctor_other_s(const gy_flight_account *account);
 void gy_diagnosis_print(const gy_diagnosis *diagnosis, gy_text *out);
 void gy_diagnosis_json(const gy_diagnosis *diagnosis, gy_text *out);
 

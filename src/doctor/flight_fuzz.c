@@ -56,7 +56,8 @@ static size_t write_sound(int file, int ranks, uint32_t records)
                                  .stage = GY_FLIGHT_JOINED,
                                  .process_state = 'S',
                                  .record_count = records,
-                                 .begun = records};
+                                 .begun = records,
+                                 .account = {.steps = records, .wall_ns = 1000}};
         flight->records[i] =
             gy_alloc_zero("fuzz", GY_MAX(records, 1U), sizeof(gy_flight_record));
         GY_ASSERT(flight->records[i] != NULL);

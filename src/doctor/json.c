@@ -64,6 +64,22 @@ static void add_waits(const gy_diagnosis *diagnosis, int rank, gy_text *out)
     gy_text_add(out, "]");
 }
 
+static void add_account(const gy_flight_account *a, gy_text *out)
+{
+    gy_text_add(out, "\"account\": ");
+    if (a->steps == 0) {
+        gy_text_add(out, "null");
+        return;
+    }
+    gy_text_add(out,
+                "{\"steps\": %llu, \"wall_s\": %.9f, \"compute_s\": %.9f, \"bubble_s\": "
+                "%.9f, \"transfer_s\": %.9f, \"input_s\": %.9f, \"other_s\": %.9f}",
+                (unsigned long long)a->steps, (double)a->wall_ns * 1e-9,
+                (double)a->compute_ns * 1e-9, (double)a->bubble_ns * 1e-9,
+                (double)a->transfer_ns * 1e-9, (double)a->input_ns * 1e-9,
+                gy_doctor_other_s(a));
+}
+
 static void add_rank(const gy_diagnosis *diagnosis, int rank, gy_text *out)
 {
     static const char *const stages[] = {"absent", "joining", "joined", "left", "dead"};
@@ -81,9 +97,11 @@ static void add_rank(const gy_diagnosis *diagnosis, int rank, gy_text *out)
     add_waits(diagnosis, rank, out);
     gy_text_add(out,
                 ", \"late\": {\"collectives\": %d, \"last\": %d, \"mean_s\": %.9f, \"max_s\": "
-                "%.9f}}",
+                "%.9f}, ",
                 patient->late_count, patient->late_last, patient->late_mean_s,
                 patient->late_max_s);
+    add_account(&patient->rank->account, out);
+    gy_text_add(out, "}");
 }
 
 void gy_diagnosis_json(const gy_diagnosis *diagnosis, gy_text *out)

@@ -132,6 +132,36 @@ static void print_lateness(const gy_diagnosis *diagnosis, gy_text *out)
     }
 }
 
+double gy_doctor_other_s(const gy_flight_account *a)
+{
+    const double known = (double)a->compute_ns + (double)a->bubble_ns + (double)a->transfer_ns +
+                         (double)a->input_ns;
+    return known < (double)a->wall_ns ? ((double)a->wall_ns - known) * 1e-9 : 0;
+}
+
+/* Of ranks that train: seconds up to the last step. */
+static void print_accounts(const gy_diagnosis *diagnosis, gy_text *out)
+{
+    bool is_begun = false;
+    for (int rank = 0; rank < diagnosis->flight->head.ranks; rank++) {
+        const gy_flight_account *a = &diagnosis->patients[rank].rank->account;
+        if (a->steps == 0) {
+            continue;
+        }
+        if (!is_begun) {
+            gy_text_add(out, "time in s          compute    bubble  transfer     input     "
+                             "other      wall  bubble %%  steps\n");
+            is_begun = true;
+        }
+        gy_text_add(out, "  rank %-4d      %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f  %8.1f  %llu\n",
+                    diagnosis->patients[rank].rank->rank, (double)a->compute_ns * 1e-9,
+                    (double)a->bubble_ns * 1e-9, (double)a->transfer_ns * 1e-9,
+                    (double)a->input_ns * 1e-9, gy_doctor_other_s(a), (double)a->wall_ns * 1e-9,
+                    a->wall_ns > 0 ? 100 * (double)a->bubble_ns / (double)a->wall_ns : 0,
+                    (unsigned long long)a->steps);
+    }
+}
+
 void gy_diagnosis_print(const gy_diagnosis *diagnosis, gy_text *out)
 {
     print_head(&diagnosis->flight->head, out);
@@ -145,4 +175,5 @@ void gy_diagnosis_print(const gy_diagnosis *diagnosis, gy_text *out)
         print_rank(diagnosis, rank, out);
     }
     print_lateness(diagnosis, out);
+    print_accounts(diagnosis, out);
 }

@@ -69,17 +69,45 @@ void gy_explain_program(const gy_graph *graph, int workers, gy_text *text)
 
 /* ---- after runs ---- */
 
+/* All programs: those of batches, then those of micro-batches in stages. NULL: there are fewer.
+ */
+static const gy_program *program_at(const gy_session *session, size_t index)
+{
+    return index < session->program_count
+               ? session->programs[index]
+               : gy_pipe_program_at(session, index - session->program_count);
+}
+
+/* Is it the same program, or an instance of it in another slot? */
+static bool is_instance(const gy_program *a, const gy_program *b)
+{
+    return a == b || (a->segments != NULL && a->segments == b->segments);
+}
+
+/* Of all instances of a program. */
+static uint64_t count_runs(const gy_session *session, const gy_program *of)
+{
+    uint64_t runs = 0;
+    const gy_program *have = NULL;
+    for (size_t i = 0; (have = program_at(session, i)) != NULL; i++) {
+        runs += is_instance(have, of) ? have->runs : 0;
+    }
+    return runs;
+}
+
 /* Of the programs with these fetches the one that ran most; NULL: none has run. */
 static const gy_program *most_run(const gy_session *session, const gy_value *fetches,
                                   int fetch_count)
 {
-    const gy_program *most = NULL;
+    const gy_program *most = NULL, *have = NULL;
+    uint64_t most_runs = 0;
     GY_ASSERT(fetch_count >= 0);
-    for (size_t i = 0; i < session->program_count; i++) {
-        const gy_program *have = session->programs[i];
-        if (have->fetch_count == fetch_count && have->runs > (most != NULL ? most->runs : 0) &&
+    for (size_t i = 0; (have = program_at(session, i)) != NULL; i++) {
+        const uint64_t runs = count_runs(session, have);
+        if (have->fetch_count == fetch_count && runs > most_runs &&
             memcmp(have->fetches, fetches, (size_t)fetch_count * sizeof(*fetches)) == 0) {
             most = have;
+            most_runs = runs;
         }
     }
     return most;
@@ -93,8 +121,12 @@ static void measure(const gy_program *program, const gy_graph *scheduled, gy_gra
         const gy_program_step *step = &program->steps[i];
         if (step->collective != NULL) {
             const int32_t number = -2 - step->node->origin;
+            const gy_graph_spent one = gy_meter_spent(&program->session->meter, &step->span);
             GY_ASSERT(number >= 0 && number < scheduled->node_count);
-            spent[number] = gy_meter_spent(&program->session->meter, &step->span);
+            spent[number].count += one.count;
+            spent[number].sent_bytes += one.sent_bytes;
+            spent[number].hidden_s += one.hidden_s;
+            spent[number].exposed_s += one.exposed_s;
         }
     }
 }
@@ -106,6 +138,7 @@ static gy_status schedule_again(const gy_program *program, gy_graph **scheduled)
     gy_graph *bound = NULL;
     GY_TRY(gy_bind(session->graph, &session->mesh, program->batch, program->fetches,
                    program->fetch_count, &bound));
+    bound->loss = program->loss;
     const gy_status status =
         gy_graph_compile_placed(bound, session->skip, GY_COMPILE_CUT, scheduled);
     gy_graph_free(bound);
@@ -143,8 +176,14 @@ gy_status gy_session_spent(const gy_session *session, const gy_node *fetches, in
         gy_graph_free(scheduled);
         return GY_NOMEM;
     }
-    measure(program, scheduled, spent);
-    *runs = (gy_session_runs){.graph = scheduled, .spent = spent, .count = program->runs};
+    const gy_program *have = NULL;
+    for (size_t i = 0; (have = program_at(session, i)) != NULL; i++) {
+        if (is_instance(have, program)) {
+            measure(have, scheduled, spent);
+        }
+    }
+    *runs = (gy_session_runs){
+        .graph = scheduled, .spent = spent, .count = count_runs(session, program)};
     return GY_OK;
 }
 

@@ -579,6 +579,7 @@ static gy_status add_fetches(gy_program *program, const gy_planned_run *run)
     GY_ASSERT(run->fetch_count >= 0);
     GY_ASSERT(program->fetches == NULL);
     program->batch = run->batch;
+    program->loss = run->loss;
     program->fetch_count = run->fetch_count;
     program->fetches = gy_arena_alloc(&program->arena, roots * sizeof(*run->fetches));
     program->results = gy_arena_alloc(&program->arena, roots * sizeof(gy_tensor *));

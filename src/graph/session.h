@@ -135,6 +135,7 @@ struct gy_program {
     gy_value *fetches;
     int32_t fetch_count;
     int64_t batch;
+    int loss;      /* as gy_graph's */
     uint64_t used; /* when last, in runs */
     uint64_t runs; /* that ended well */
 };
@@ -219,6 +220,9 @@ GY_MUST_CHECK gy_status gy_session_meet(gy_session *session, bool has_exchanges,
 GY_MUST_CHECK gy_status gy_session_run_pipe(gy_session *session, const gy_micro_run *run,
                                             gy_tensor **results);
 void gy_pipe_programs_free(gy_session *session);
+/** The index-th program of micro-batches under way together; NULL: there are fewer. Programs of
+ * several slots are instances of one. */
+const gy_program *gy_pipe_program_at(const gy_session *session, size_t index);
 /** Values of the nodes to be fetched, (count). GY_ARG one is not of the session's graph. */
 gy_status gy_session_fetches(const gy_session *session, const gy_node *nodes, int count,
                              gy_value *values);

@@ -36,7 +36,8 @@ typedef struct loop {
     int64_t saved_step; /* of the newest checkpoint of this run; 0: none */
     int order_epoch;    /* the epoch `order` is of; -1: none */
     int64_t batches_per_epoch, steps_per_epoch, steps;
-    int64_t begun_ns, input_ns, samples; /* of this call */
+    int64_t input_ns, samples; /* of this call */
+    gy_train_clock clock;
     gy_train_result result;
     bool is_done;
 } loop;
@@ -588,7 +589,7 @@ static gy_status report(loop *l, bool is_epoch_end)
     if (l->options.on_step == NULL) {
         return GY_OK;
     }
-    double seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
+    double seconds = (double)(gy_now_ns(gy_env_real()) - l->clock.begun_ns) / 1e9;
     gy_progress progress = {
         .epoch = (int)((l->state.step - 1) / l->steps_per_epoch),
         .step = l->state.step,
@@ -691,13 +692,20 @@ static gy_status after_step(loop *l)
     return report(l, is_epoch_end);
 }
 
+/* Where the time of this call went so far. */
+static void take_account(loop *l)
+{
+    const int64_t waited_ns = l->worker != NULL ? gy_train_worker_waited_ns(l->worker) : 0;
+    gy_train_account_take(l->model, &l->clock, &l->result);
+    l->result.input_s += (double)l->input_ns / 1e9;
+    l->result.exposed_communication_s += (double)waited_ns / 1e9;
+}
+
 static gy_status run(loop *l)
 {
     GY_TRY(begin(l));
-    gy_session_stats before = gy_session_statistics(l->model->session);
-    const int64_t test_input_ns = l->model->input_ns;
     count_exchanges(l, false);
-    l->begun_ns = gy_now_ns(gy_env_real());
+    gy_train_account_begin(l->model, &l->clock);
     int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
     bool is_begun = false;
@@ -710,6 +718,8 @@ static gy_status run(loop *l)
                     l->result.loss); /* what bench/startup.py awaits */
             is_begun = true;
         }
+        take_account(l);
+        gy_train_account_record(l->model, &l->result, l->state.step - l->result.resumed_step);
         GY_TRY(after_step(l));
     }
     if (l->has_checkpoints && l->saved_step != l->state.step) {
@@ -721,18 +731,7 @@ static gy_status run(loop *l)
     GY_TRY(check_parameters(l));
     count_exchanges(l, true);
     l->result.samples = l->samples;
-    gy_session_stats after = gy_session_statistics(l->model->session);
-    l->result.wall_s = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
-    l->result.compute_s = after.compute_s - before.compute_s;
-    l->result.exposed_communication_s =
-        after.exposed_communication_s - before.exposed_communication_s;
-    if (l->worker != NULL) {
-        l->result.exposed_communication_s += (double)gy_train_worker_waited_ns(l->worker) / 1e9;
-    }
-    l->result.hidden_communication_s =
-        after.hidden_communication_s - before.hidden_communication_s;
-    l->result.input_s = (double)(l->input_ns + l->model->input_ns - test_input_ns) / 1e9;
-    l->result.bubble_s = after.bubble_s - before.bubble_s;
+    take_account(l);
     GY_TRY(gy_train_account_all(l->model, &l->result));
     l->result.steps = l->state.step;
     l->result.is_stopped_early = l->is_done && l->state.step < l->steps;

@@ -4,6 +4,7 @@
  * [k b / m, (k + 1) b / m) of a batch of b, also none; of each part every rank along data has
  * its rows, also none.
  */
+#include "coll/coll.h"
 #include "graph/graph.h"
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
@@ -216,6 +217,51 @@ gy_status gy_train_micros_run(gy_train_micros *micros, double *loss)
         }
     }
     return GY_OK;
+}
+
+/* ---- where the time goes ---- */
+
+void gy_train_account_begin(const gy_model *model, gy_train_clock *clock)
+{
+    GY_ASSERT(model->session != NULL);
+    *clock = (gy_train_clock){.session = gy_session_statistics(model->session),
+                              .begun_ns = gy_now_ns(gy_env_real()),
+                              .input_ns = model->input_ns};
+}
+
+void gy_train_account_take(const gy_model *model, const gy_train_clock *clock,
+                           gy_train_result *result)
+{
+    const gy_session_stats now = gy_session_statistics(model->session);
+    const gy_session_stats *then = &clock->session;
+    GY_ASSERT(now.compute_s >= then->compute_s && model->input_ns >= clock->input_ns);
+    result->wall_s = (double)(gy_now_ns(gy_env_real()) - clock->begun_ns) / 1e9;
+    result->compute_s = now.compute_s - then->compute_s;
+    result->exposed_communication_s =
+        now.exposed_communication_s - then->exposed_communication_s;
+    result->hidden_communication_s = now.hidden_communication_s - then->hidden_communication_s;
+    result->bubble_s = now.bubble_s - then->bubble_s;
+    result->input_s = (double)(model->input_ns - clock->input_ns) / 1e9;
+}
+
+static uint64_t ns_of(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+void gy_train_account_record(const gy_model *model, const gy_train_result *result,
+                             int64_t steps)
+{
+    GY_ASSERT(steps >= 0);
+    const gy_flight_account account = {.steps = (uint64_t)steps,
+                                       .wall_ns = ns_of(result->wall_s),
+                                       .compute_ns = ns_of(result->compute_s),
+                                       .bubble_ns = ns_of(result->bubble_s),
+                                       .transfer_ns = ns_of(result->exposed_communication_s),
+                                       .input_ns = ns_of(result->input_s)};
+    if (model->comm != NULL) {
+        gy_comm_record_account(model->comm, &account);
+    }
 }
 
 gy_status gy_train_account_all(const gy_model *model, gy_train_result *result)

@@ -342,6 +342,18 @@ GY_MUST_CHECK gy_status gy_train_micros_new(gy_model *model, const gy_train_opti
  * schedule and lists; lists of another number of micro-batches. */
 GY_MUST_CHECK gy_status gy_train_micros_check(const gy_model *model,
                                               const gy_train_options *options);
+/** What stood on the clocks when a training began. */
+typedef struct gy_train_clock {
+    gy_session_stats session;
+    int64_t begun_ns, input_ns; /* input: of tests */
+} gy_train_clock;
+void gy_train_account_begin(const gy_model *model, gy_train_clock *clock);
+/** The times of the result so far, but input and waiting that the session does not see. */
+void gy_train_account_take(const gy_model *model, const gy_train_clock *clock,
+                           gy_train_result *result);
+/** For `gyre doctor`: what this rank's time went to in `steps` steps, as the result says. */
+void gy_train_account_record(const gy_model *model, const gy_train_result *result,
+                             int64_t steps);
 /** On a mesh with stages: where the time of each rank went. Collective. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_train_account_all(const gy_model *model, gy_train_result *result);
 /** Stages of a rank; 0: there is one, or no axis pipe. */

@@ -673,8 +673,10 @@ gy_status gy_train_explain_runs(gy_model *model, int lines_max, char **text)
     gy_text all = {.data = NULL};
     gy_status status = explain_runs(model, u->fetches, u->fetch_count, lines_max, "", &all);
     if (status >= 0 && u->gather_count > 0) { /* updates of one batch have no other */
-        status = explain_runs(model, u->gather_fetches, u->gather_count, lines_max,
-                              "== of a batch before an update\n", &all);
+        const bool has_micros = u->fetches[0].index != model->train_loss.index;
+        status = explain_runs(
+            model, u->gather_fetches, u->gather_count, lines_max,
+            has_micros ? "== of a micro-batch\n" : "== of a batch before an update\n", &all);
         status = status == GY_NOTFOUND ? GY_OK : status;
     }
     if (status < 0) {

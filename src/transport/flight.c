@@ -8,7 +8,7 @@
 
 static const char flight_magic[8] = "gyreflt";
 
-enum { FLIGHT_VERSION = 2 }; /* 2: element types begin with GY_DTYPE_NONE */
+enum { FLIGHT_VERSION = 3 }; /* 3: ranks have accounts */
 
 gy_flight *gy_flight_new(int ranks)
 {

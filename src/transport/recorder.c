@@ -25,6 +25,20 @@ void gy_flight_comm_slot_put(gy_flight_record_area *area, int comm_slot,
     atomic_store_explicit(&area->comm_slots[comm_slot][1], words[1], memory_order_release);
 }
 
+void gy_flight_account_put(gy_flight_record_area *area, const gy_flight_account *account)
+{
+    uint64_t words[GY_FLIGHT_ACCOUNT_WORDS];
+    const uint64_t stamp = atomic_load_explicit(&area->account_stamp, memory_order_relaxed);
+    GY_ASSERT(account != NULL);
+    memcpy(words, account, sizeof(words));
+    atomic_store_explicit(&area->account_stamp, stamp | 1, memory_order_relaxed);
+    for (int i = 0; i < GY_FLIGHT_ACCOUNT_WORDS; i++) {
+        /* release: as in gy_flight_record_put */
+        atomic_store_explicit(&area->account[i], words[i], memory_order_release);
+    }
+    atomic_store_explicit(&area->account_stamp, (stamp | 1) + 1, memory_order_release);
+}
+
 /* The text after the name in "7 (name) T 1 ..."; "": no such process. */
 static const char *read_stat(int process, char text[STAT_BYTES])
 {
@@ -58,6 +72,8 @@ int gy_transport_process_parent(int process)
 typedef struct ring_copy {
     uint64_t count;
     gy_flight_comm_slot comm_slots[GY_RECORD_COMM_SLOTS];
+    uint64_t account_stamp;
+    gy_flight_account account;
     gy_flight_record rings[GY_RECORDS];
 } ring_copy;
 
@@ -82,6 +98,15 @@ static uint32_t whole_records(const ring_copy *copies, gy_flight_record *out)
     return count;
 }
 
+/* That of the second copy, if it did not change meanwhile. */
+static gy_flight_account whole_account(const ring_copy *copies)
+{
+    const uint64_t stamp = copies[1].account_stamp;
+    const bool is_whole =
+        stamp % 2 == 0 && copies[0].account_stamp == stamp && copies[2].account_stamp == stamp;
+    return is_whole ? copies[1].account : (gy_flight_account){.steps = 0};
+}
+
 static bool read_at(int fd, void *to, size_t size_bytes, size_t at)
 {
     GY_ASSERT(fd >= 0);
@@ -102,6 +127,10 @@ static bool copy_ring(int fd, size_t at, ring_copy *copy)
     return read_at(fd, &copy->count, sizeof(copy->count), at) &&
            read_at(fd, copy->comm_slots, sizeof(copy->comm_slots),
                    at + offsetof(gy_flight_record_area, comm_slots)) &&
+           read_at(fd, &copy->account_stamp, sizeof(copy->account_stamp),
+                   at + offsetof(gy_flight_record_area, account_stamp)) &&
+           read_at(fd, &copy->account, sizeof(copy->account),
+                   at + offsetof(gy_flight_record_area, account)) &&
            read_at(fd, copy->rings, sizeof(copy->rings),
                    at + offsetof(gy_flight_record_area, rings));
 }
@@ -170,6 +199,7 @@ static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ri
     out->process_state = (uint8_t)gy_transport_process_state(out->process);
     out->begun = copies[0].count;
     memcpy(out->comm_slots, copies[1].comm_slots, sizeof(out->comm_slots));
+    out->account = whole_account(copies);
     flight->records[rank] = gy_alloc_zero("flight", GY_RECORDS, sizeof(gy_flight_record));
     if (flight->records[rank] == NULL) {
         return GY_NOMEM;

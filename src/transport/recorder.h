@@ -64,6 +64,18 @@ typedef struct gy_flight_comm_slot {
 } gy_flight_comm_slot;
 _Static_assert(sizeof(gy_flight_comm_slot) == 16, "communicator slots stand in files");
 
+/** Where the time of a training's rank went, up to its last step, in nanoseconds; the rest of
+ * the wall is none of the others. All 0: it has trained nothing. */
+typedef struct gy_flight_account {
+    uint64_t steps, wall_ns;
+    uint64_t compute_ns;  /* something is computed */
+    uint64_t bubble_ns;   /* waiting for another stage that still computes */
+    uint64_t transfer_ns; /* exchanges that nothing is computed beside */
+    uint64_t input_ns;    /* reading samples */
+} gy_flight_account;
+enum { GY_FLIGHT_ACCOUNT_WORDS = sizeof(gy_flight_account) / sizeof(uint64_t) };
+_Static_assert(sizeof(gy_flight_account) == 48, "accounts stand in files");
+
 enum {
     GY_RECORD_WORDS = sizeof(gy_flight_record) / sizeof(uint64_t),
     /* of a stamp: above it the record's index + 1; odd: a write is under way */
@@ -75,6 +87,9 @@ enum {
 typedef struct gy_flight_record_area {
     alignas(GY_CACHE_LINE) _Atomic uint64_t count; /* number of records begun */
     alignas(GY_CACHE_LINE) _Atomic uint64_t comm_slots[GY_RECORD_COMM_SLOTS][2];
+    /* rises by 2 with each account; odd: a write is under way */
+    alignas(GY_CACHE_LINE) _Atomic uint64_t account_stamp;
+    _Atomic uint64_t account[GY_FLIGHT_ACCOUNT_WORDS];
     alignas(GY_CACHE_LINE) _Atomic uint64_t rings[GY_RECORDS][GY_RECORD_WORDS];
 } gy_flight_record_area;
 
@@ -146,6 +161,10 @@ static inline void gy_flight_record_begin(gy_flight_record_area *area, gy_flight
 void gy_flight_comm_slot_put(gy_flight_record_area *area, int comm_slot,
                              const gy_flight_comm_slot *entry);
 
+/** Record where the rank's time went, in place of what was recorded before. One thread at a
+ * time. */
+void gy_flight_account_put(gy_flight_record_area *area, const gy_flight_account *account);
+
 /* ---- Reading ---- */
 
 /** What a reader found about a rank. */
@@ -158,8 +177,9 @@ typedef struct gy_flight_rank {
     uint32_t record_count;
     uint64_t begun; /* records since the start, including overwritten ones */
     gy_flight_comm_slot comm_slots[GY_RECORD_COMM_SLOTS];
+    gy_flight_account account; /* all 0: none, or it was being written */
 } gy_flight_rank;
-_Static_assert(sizeof(gy_flight_rank) == 24 + GY_RECORD_COMM_SLOTS * 16,
+_Static_assert(sizeof(gy_flight_rank) == 24 + GY_RECORD_COMM_SLOTS * 16 + 48,
                "ranks stand in files");
 
 typedef enum gy_flight_stage {

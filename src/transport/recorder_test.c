@@ -98,6 +98,45 @@ GY_TEST(records_come_back_in_order)
     close(fd);
 }
 
+GY_TEST(an_account_comes_back_whole_or_not_at_all)
+{
+    int fd = -1;
+    gy_transport *transport = open_rank(&fd, 1);
+    gy_flight_record_area *area = gy_transport_records(transport, 5);
+    const gy_flight_account account = {.steps = 3,
+                                       .wall_ns = 100,
+                                       .compute_ns = 50,
+                                       .bubble_ns = 20,
+                                       .transfer_ns = 10,
+                                       .input_ns = 5};
+    for (int is_torn = 0; is_torn < 2; is_torn++) {
+        gy_flight *flight = NULL, *again = NULL;
+        gy_flight_account_put(area, &account);
+        atomic_fetch_add_explicit(&area->account_stamp, is_torn, memory_order_relaxed);
+        assert_ok(gy_flight_take(fd, &flight));
+        assert_int_equal(flight->ranks[0].account.steps, 0);
+        assert_int_equal(flight->ranks[1].account.steps, is_torn ? 0 : 3);
+        const int file = memfd_create("flight", MFD_CLOEXEC);
+        assert_ok(gy_flight_write(flight, file));
+        assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+        assert_ok(gy_flight_read(file, &again));
+        assert_memory_equal(&again->ranks[1].account, &flight->ranks[1].account,
+                            sizeof(account));
+        assert_true(is_torn ||
+                    memcmp(&again->ranks[1].account, &account, sizeof(account)) == 0);
+        gy_flight_free(flight);
+        gy_flight_free(again);
+        close(file);
+    }
+    gy_flight_account_put(area, &account); /* who died within a write may come again */
+    gy_flight *flight = NULL;
+    assert_ok(gy_flight_take(fd, &flight));
+    assert_int_equal(flight->ranks[1].account.steps, 3);
+    gy_flight_free(flight);
+    gy_transport_close(transport);
+    close(fd);
+}
+
 GY_TEST(what_goes_on_is_the_latest)
 {
     int fd = -1;

@@ -371,9 +371,9 @@ enum { GY_RANKS_MAX = 1024 };
  * The number of all that the ranks of one launch and their launcher share: greetings, segments,
  * frames, signatures of collectives, the numbers of element types and operations. Raise it
  * whenever one of them changes: ranks of different builds would misread each other, so they
- * compare this number before anything else. 7: element types begin with GY_DTYPE_NONE.
+ * compare this number before anything else. 8: the flight recorder has accounts.
  */
-enum { GY_RANK_PROTOCOL = 7 };
+enum { GY_RANK_PROTOCOL = 8 };
 
 /**
  * Compare another process's number with GY_RANK_PROTOCOL.

@@ -42,6 +42,13 @@ void gy_pipe_programs_free(gy_session *session)
     session->pipe = NULL;
 }
 
+const gy_program *gy_pipe_program_at(const gy_session *session, size_t index)
+{
+    const gy_pipe_programs *all = session->pipe;
+    GY_ASSERT(all == NULL || all->count <= all->capacity);
+    return all != NULL && index < all->count ? all->list[index].program : NULL;
+}
+
 static bool is_of(const gy_program *program, const gy_planned_run *run)
 {
     GY_ASSERT(program->segments != NULL);
