@@ -164,7 +164,7 @@ static const struct {
      "grep -q 'peak memory of a rank' said && "
      "grep -q '^  allreduce .* P(sum) -> R ' said && "
      "t $P -n 2 && ! grep -q '^  data' said && t $P --mesh pipe=2 -m 2 --stats && "
-     "sed '1,/^== of a micro-batch/d' said | grep -q '^  message .*\\.send1'"},
+     "sed '1,/^== of a micro-batch/d' said | grep -q '^  send  *pipe '"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "micro-batches", "differs $P -m 3 && ! t $P --micro-batches 0"},
     {"train", "pipe-schedule", "t $P --mesh pipe=2 -m 4 --pipe-schedule gpipe"},
