@@ -29,6 +29,7 @@ void gy_flight_account_put(gy_flight_record_area *area, const gy_flight_account 
 {
     uint64_t words[GY_FLIGHT_ACCOUNT_WORDS];
     const uint64_t stamp = atomic_load_explicit(&area->account_stamp, memory_order_relaxed);
+    GY_ASSERT(area != NULL);
     GY_ASSERT(account != NULL);
     memcpy(words, account, sizeof(words));
     atomic_store_explicit(&area->account_stamp, stamp | 1, memory_order_relaxed);
@@ -102,6 +103,7 @@ static uint32_t whole_records(const ring_copy *copies, gy_flight_record *out)
 static gy_flight_account whole_account(const ring_copy *copies)
 {
     const uint64_t stamp = copies[1].account_stamp;
+    GY_ASSERT(copies != NULL);
     const bool is_whole =
         stamp % 2 == 0 && copies[0].account_stamp == stamp && copies[2].account_stamp == stamp;
     return is_whole ? copies[1].account : (gy_flight_account){.steps = 0};

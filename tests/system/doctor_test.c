@@ -216,6 +216,24 @@ GY_TEST(a_late_rank_is_named)
     expect_said("\"kind\": \"late\"");
 }
 
+/* Also the exchanges of a micro-batch, which its statistics have beside those of the update. */
+GY_TEST(the_time_of_ranks_that_train_is_told)
+{
+    assert_int_equal(
+        shell("seq 900 >text; gyre run -n 2 --record trained $GYRE_BIN train gpt --data text "
+              "--layers 1 --model-width 8 --heads 1 --context 4 --batch 4 -m 2 --mesh pipe=2 "
+              "--steps 2 --stats -q -o out | sed '1,/^== of a micro-batch/d'"),
+        0);
+    expect_said("  send           pipe ");
+    expect_said("  receive        pipe ");
+    assert_int_equal(shell("gyre doctor --recording trained | grep -cx "
+                           "'  rank [01] *\\([0-9.]* *\\)\\{7\\}2'"),
+                     0);
+    expect_said("2\n");
+    assert_int_equal(shell("gyre doctor --recording trained --json"), 0);
+    expect_said("\"account\": {\"steps\": 2, \"wall_s\": ");
+}
+
 GY_TEST(wrong_questions_are_answered)
 {
     assert_int_equal(shell("gyre doctor 1x"), 2);

@@ -92,9 +92,7 @@ static const struct {
     {"run", "env", NULL},
     {"doctor", "recording",
      "gyre run -n 2 --record flight $GYRE_BIN bench allreduce --duration 0.001 >said && "
-     "gyre doctor --recording flight | grep -q 'rank 1 .*has left' && "
-     "gyre run -n 2 --record trained $GYRE_BIN train mlp $P -m 2 --mesh pipe=2 >said && "
-     "gyre doctor --recording trained | grep -q '^  rank 1 *\\([0-9.]* *\\)\\{7\\}[1-9]'"},
+     "gyre doctor --recording flight | grep -q 'rank 1 .*has left'"},
     {"doctor", "json",
      "gyre run -n 1 --record flight true; gyre doctor --recording flight --json | grep -q "
      "'^{\"program\"'"},
@@ -163,8 +161,7 @@ static const struct {
      "t $P -n 2 --stats && grep -q '^  data   allreduce  *[0-9.]*  *[0-9.]* [KM]iB ' said && "
      "grep -q 'peak memory of a rank' said && "
      "grep -q '^  allreduce .* P(sum) -> R ' said && "
-     "t $P -n 2 && ! grep -q '^  data' said && t $P --mesh pipe=2 -m 2 --stats && "
-     "sed '1,/^== of a micro-batch/d' said | grep -q '^  send  *pipe '"},
+     "t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "micro-batches", "differs $P -m 3 && ! t $P --micro-batches 0"},
     {"train", "pipe-schedule", "t $P --mesh pipe=2 -m 4 --pipe-schedule gpipe"},
