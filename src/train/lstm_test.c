@@ -564,7 +564,9 @@ GY_TEST(ranks_along_data_keep_their_rows)
     exchange_count count = {.axes = "data=2"};
     count_on(&count);
     assert_int_equal(count.others, 0);
-    assert_int_equal(count.allreduces, 2 * (1 + 3 + 2 + 1)); /* six parameters and the loss */
+    /* What the first layer's table gets (its embedding, input weights and bias follow from it),
+     * three more parameters and the loss. */
+    assert_int_equal(count.allreduces, 2 * (1 + 3 + 1));
 }
 
 /* Of each time its value goes up and its gradient down, and nothing goes twice. */

@@ -23,13 +23,20 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LAYERS_MAX = 1000, HIDDEN_MAX = 1 << 16, NAME_BYTES = 48, JOINED = 16 };
+enum {
+    LAYERS_MAX = 1000,
+    HIDDEN_MAX = 1 << 16,
+    NAME_BYTES = 48,
+    JOINED = 16,
+    TABLE_MAX = 256 /* classes: as many as a byte has, fewer than the characters of a batch */
+};
 
 typedef struct lstm {
     gy_model_builder *builder;
     int layers, hidden, classes;
     int64_t length;
     double dropout;
+    gy_node embedding;          /* (classes, hidden) */
     char layer[NAME_BYTES / 2]; /* what the names of its parameters begin with */
 } lstm;
 
@@ -87,8 +94,17 @@ static gy_node gate(const lstm *m, gy_node gates, int k)
     return gy_op_slice(gates, 1, k * hidden, (k + 1) * hidden, 1);
 }
 
-/* Times 0 to length - 1 of one layer; out[t] (batch, hidden) takes its place. */
-static void run_layer(const lstm *m, gy_node *out)
+/* What the first layer adds for each character: all times take rows of one small product, so a
+ * training computes it once, not at each time. Where few characters are read at a time, as in
+ * generating, the product would be more than they ask for. */
+static bool has_table(const lstm *m, bool is_first)
+{
+    return is_first && m->classes <= TABLE_MAX && gy_model_is_training(m->builder);
+}
+
+/* Times 0 to length - 1 of one layer; out[t], (batch, hidden) or of the first layer characters
+ * (batch), takes its output's place. */
+static void run_layer(const lstm *m, bool is_first, gy_node *out)
 {
     const int64_t hidden = m->hidden;
     char cell[NAME_BYTES], state[NAME_BYTES];
@@ -99,8 +115,13 @@ static void run_layer(const lstm *m, gy_node *out)
     const gy_node b = parameter(m, "bias", (int64_t[]){4 * hidden}, 1);
     gy_node c = gy_model_carried(m->builder, cell, &hidden, 1);
     gy_node h = gy_model_carried(m->builder, state, &hidden, 1);
+    const bool by_table = has_table(m, is_first);
+    const gy_node table = by_table ? gy_op_add(gy_op_matmul(m->embedding, w), b) : w;
     for (int64_t t = 0; t < m->length; t++) {
-        const gy_node inputs = gy_op_add(gy_op_matmul(out[t], w), b);
+        const gy_node x =
+            is_first && !by_table ? gy_op_embedding(m->embedding, out[t]) : out[t];
+        const gy_node inputs =
+            by_table ? gy_op_embedding(table, x) : gy_op_add(gy_op_matmul(x, w), b);
         const gy_node gates = gy_op_add(inputs, gy_op_matmul(h, u));
         const gy_node kept = gy_op_mul(gy_op_sigmoid(gate(m, gates, 1)), c);
         const gy_node added =
@@ -141,17 +162,17 @@ static gy_node join(const lstm *m, gy_node *out)
 
 static gy_node build(lstm *m, gy_node x, gy_node *out)
 {
-    const gy_node embedding = parameter(m, "embedding", (int64_t[]){m->classes, m->hidden}, 2);
+    m->embedding = parameter(m, "embedding", (int64_t[]){m->classes, m->hidden}, 2);
     for (int64_t t = 0; t < m->length; t++) {
         const gy_node at = gy_op_slice(x, 1, t, t + 1, 1);
-        out[t] = gy_op_embedding(embedding, gy_op_reshape(at, (int64_t[]){GY_BATCH}, 1));
+        out[t] = gy_op_reshape(at, (int64_t[]){GY_BATCH}, 1);
     }
     for (int i = 0; i < m->layers; i++) {
         gy_print(m->layer, sizeof(m->layer), "layer%d.", i);
         if (i > 0 && m->dropout > 0 && gy_model_is_training(m->builder)) {
             drop(m, out);
         }
-        run_layer(m, out);
+        run_layer(m, i == 0, out);
     }
     m->layer[0] = '\0';
     const gy_node weight =
