@@ -42,7 +42,9 @@ static const char *const lines[] = {
     "! gyre query --tables . -p 2 'select (select a from t)' 2>said; grep -q '^query:1:8: more "
     "than one row' said",
     "! gyre query -p 2 'select nme' 2>said; grep -q '^query:1:8' said",
-    "! gyre query --timeout 5 'select 1' 2>said; grep -q 'need --processes or --memo' said",
+    "! gyre query --timeout 5 'select 1' 2>said; grep -q 'query: --timeout is an option of a "
+    "job: expected "
+    "--processes or --memo' said",
     /* what is said of stages */
     "gyre query --tables . -p 3 --explain 'select c, sum(b) from t group by c' | grep -qx "
     "'stage 0: a vertex a piece, groups in part, 3 parts by the hash of c\\|stage 0: 1 vertex, "

@@ -59,6 +59,11 @@ static const char *const lines[] = {
     "gyre query -f s.sql 'select 1' 2>said; [ $? = 2 ] && grep -q 'not both' said",
     "gyre query -f nosuch 2>said; [ $? = 1 ] && grep -q 'nosuch' said",
     "gyre query --format xml 'select 1' 2>said; [ $? = 2 ]",
+    "gyre query --tables . -o nosuch/a.csv 'select 1' 2>said; [ $? = 1 ] && grep -qx 'gyre "
+    "query: --output nosuch/a.csv: cannot be written: No such file or directory' said",
+    "gyre query --tables . 'select * from "
+    "bigg' "
+    "2>said; [ $? = 1 ] && grep -q 'has no file bigg.csv; the nearest name is \"big\"' said",
     "gyre query 'select * from \"nosuch.csv\"' 2>said; [ $? = 1 ] && grep -q "
     "'^query:1:15: .*nosuch.csv' said",
 };

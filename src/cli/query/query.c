@@ -6,6 +6,7 @@
 #include <gyre/csv.h>
 #include <gyre/query.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -197,9 +198,11 @@ static gy_status write_output(fill_file fill, void *arg)
         return GY_CANCELLED;
     }
     const int size = snprintf(part, sizeof(part), "%s.part", settings.output);
+    errno = ENAMETOOLONG;
     FILE *out = size > 0 && (size_t)size < sizeof(part) ? fopen(part, "wb") : NULL;
     if (out == NULL) {
-        gy_print_to(stderr, "gyre query: --output %s: cannot be written\n", settings.output);
+        gy_print_to(stderr, "gyre query: --output %s: cannot be written: %s\n", settings.output,
+                    strerror(errno));
         return GY_CANCELLED;
     }
     gy_status status = fill(arg, out);
@@ -234,6 +237,20 @@ static bool is_job(void)
     return settings.job.processes > 0 || settings.job.memo != NULL;
 }
 
+/* The first option that only a job has; NULL: there is none. */
+static const char *option_of_job(void)
+{
+    const gy_job_settings *job = &settings.job;
+    return job->timeout > 0             ? "timeout"
+           : job->heartbeat_timeout > 0 ? "heartbeat-timeout"
+           : job->folder != NULL        ? "folder"
+           : job->memo_bytes > 0        ? "memo-quota"
+           : job->trace != NULL         ? "trace"
+           : job->sandbox != NULL       ? "sandbox"
+           : settings.split > 0         ? "split"
+                                        : NULL;
+}
+
 static int check_options(const char *operand)
 {
     const gy_job_settings *job = &settings.job;
@@ -242,10 +259,10 @@ static int check_options(const char *operand)
             "gyre query: expected statements of SQL, or --file FILE with them%s",
             operand != NULL ? ", not both" : "");
     }
-    if (!is_job() && (job->timeout > 0 || job->heartbeat_timeout > 0 || job->folder != NULL ||
-                      job->memo_bytes > 0 || job->trace != NULL || job->sandbox != NULL ||
-                      settings.split > 0)) {
-        return gy_cli_report_usage("gyre query: options of a job need --processes or --memo");
+    if (!is_job() && option_of_job() != NULL) {
+        return gy_cli_report_usage(
+            "gyre query: --%s is an option of a job: expected --processes or --memo, too",
+            option_of_job());
     }
     if (job->memo_bytes > 0 && job->memo == NULL) {
         return gy_cli_report_usage("gyre query: --memo-quota needs --memo");

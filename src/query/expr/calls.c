@@ -217,6 +217,10 @@ gy_status gy_expr_bind_call(gy_expr_binder *in, const gy_sql_node *node, const g
     const char *name = node->text;
     const bool has_two = node->count == 2;
     GY_TRY(gy_expr_bind_items(in, node, &args));
+    if ((node->is_star || node->is_distinct) && !gy_expr_is_builtin(name) &&
+        gy_query_function_find(in->scope->functions, name) == NULL) {
+        return fail_call(in, node, args);
+    }
     if (node->is_star || node->is_distinct) {
         return gy_sql_refuse(in->scope->source, node->place, GY_FORMAT,
                              "%s(%s) is no function of one row", name,

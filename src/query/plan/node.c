@@ -196,8 +196,9 @@ gy_status gy_query_compute(const gy_query_planner *planner, const char *name,
     }
     GY_TRY(gy_query_type(planner, value, &type));
     if (type.is_interval) {
-        return gy_sql_refuse(planner->source, value->place, GY_UNSUPPORTED,
-                             "not supported: intervals as a column");
+        return gy_sql_refuse(
+            planner->source, value->place, GY_UNSUPPORTED,
+            "not supported: intervals as a column (cast it to text, or extract a part)");
     }
     if (name == NULL) {
         gy_text text = {.data = NULL};

@@ -163,6 +163,10 @@ static const struct {
      "query:1:8: function sun(int64) does not exist: is it sum?"},
     {"select * from t join u using (d)", GY_NOTFOUND, NULL},
     {"select *", GY_FORMAT, "query:1:8: * without a table"},
+    {"select b from t where \"Berlin\" = c", GY_NOTFOUND,
+     "query:1:23: there is no column \"Berlin\"; a text stands in single quotes"},
+    {"select coun(*) from t", GY_NOTFOUND,
+     "query:1:8: function coun() does not exist: is it count?"},
 };
 
 /* What is long and flat takes memory by its length, not by its square. */

@@ -73,7 +73,9 @@ static gy_status unknown(const gy_query_planner *planner, const gy_query_scope *
     }
     return gy_sql_refuse(planner->source, node->place, GY_NOTFOUND,
                          "there is no column \"%s\"%s%s%s", node->text,
-                         nearest != NULL ? "; the nearest name is \"" : "",
+                         nearest != NULL   ? "; the nearest name is \""
+                         : node->is_quoted ? "; a text stands in single quotes"
+                                           : "",
                          nearest != NULL ? nearest : "", nearest != NULL ? "\"" : "");
 }
 

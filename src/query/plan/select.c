@@ -195,7 +195,9 @@ static gy_status add_star(query *of, const gy_sql_node *star)
                    ? gy_sql_refuse(of->planner->source, star->place, GY_NOTFOUND,
                                    "there is no table \"%s\" here", star->table)
                    : gy_sql_refuse(of->planner->source, star->place, GY_FORMAT,
-                                   "* without a table");
+                                   of->select->from != NULL
+                                       ? "* of a table without columns: its file is empty"
+                                       : "* without a table");
     }
     return GY_OK;
 }

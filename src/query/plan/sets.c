@@ -269,8 +269,9 @@ static gy_status value_types(const gy_query_planner *planner, const gy_query_nod
         gy_expr_type *to = &types[i % made->count];
         GY_TRY(gy_query_type(planner, made->values[i], &type));
         if (type.is_interval) {
-            return gy_sql_refuse(planner->source, made->values[i]->place, GY_UNSUPPORTED,
-                                 "not supported: intervals as a column");
+            return gy_sql_refuse(
+                planner->source, made->values[i]->place, GY_UNSUPPORTED,
+                "not supported: intervals as a column (cast it to text, or extract a part)");
         }
         if (i < made->count) {
             *to = type;

@@ -57,6 +57,35 @@ static gy_status add_paths(gy_query_files *files, const char *pattern)
     return status;
 }
 
+/* No file is that table's: the table whose name is near, if there is one. */
+static gy_status fail_missing(const char *folder, const char *name)
+{
+    char nearest[256] = "";
+    int least = (int)GY_MIN((strlen(name) + 1) / 3, 63) + 1;
+    DIR *open = opendir(folder);
+    for (const struct dirent *entry = open != NULL ? readdir(open) : NULL; entry != NULL;
+         entry = readdir(open)) {
+        char table[sizeof(entry->d_name)];
+        const size_t length = strlen(entry->d_name);
+        if (length <= 4 || strcmp(entry->d_name + length - 4, ".csv") != 0) {
+            continue;
+        }
+        gy_print(table, sizeof(table), "%.*s", (int)(length - 4), entry->d_name);
+        const int far = gy_text_distance(name, table, true);
+        /* of several the first by name, whatever the folder's order */
+        if (far < least || (far == least && nearest[0] != '\0' && strcmp(table, nearest) < 0)) {
+            least = far;
+            gy_print(nearest, sizeof(nearest), "%s", table);
+        }
+    }
+    if (open != NULL) {
+        closedir(open);
+    }
+    return gy_fail(GY_NOTFOUND, "there is no table \"%s\": %s has no file %s.csv%s%s%s", name,
+                   folder, name, nearest[0] != '\0' ? "; the nearest name is \"" : "", nearest,
+                   nearest[0] != '\0' ? "\"" : "");
+}
+
 /* The file of a table in the folder: NAME.csv, or the one whose name differs but for case. */
 static gy_status find_in_folder(const char *folder, const gy_sql_name *name, char *path,
                                 size_t size)
@@ -86,8 +115,7 @@ static gy_status find_in_folder(const char *folder, const gy_sql_name *name, cha
     return count == 1  ? GY_OK
            : count > 1 ? gy_fail(GY_ARG, "table \"%s\" is ambiguous: several files of %s",
                                  name->text, folder)
-                       : gy_fail(GY_NOTFOUND, "there is no table \"%s\": %s has no file %s.csv",
-                                 name->text, folder, name->text);
+                       : fail_missing(folder, name->text);
 }
 
 static gy_status find_paths(const gy_query_tables *tables, const gy_sql_from *from,

@@ -14,14 +14,52 @@ static gy_status last_name(const gy_sql_reader *in, PgQuery__Node *const *names,
     return gy_sql_copy(in, names[count - 1]->string->sval, out);
 }
 
+/* f(x) filter (where c) becomes f(case when c then x end), as these aggregates leave nulls out;
+ * count(*) becomes count(case when c then 1 end). */
+static gy_status filter(gy_sql_reader *in, const PgQuery__FuncCall *call, gy_sql_node *to)
+{
+    static const char *const names[] = {"avg",   "bool_and", "bool_or", "count",
+                                        "every", "max",      "min",     "sum"};
+    gy_sql_node *choice = NULL;
+    gy_sql_node **both = gy_sql_new(in, 2, sizeof(*both)),
+                **one = gy_sql_new(in, 1, sizeof(*one));
+    bool is_known = false;
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        is_known = is_known || strcmp(to->text, names[i]) == 0;
+    }
+    if (!is_known || to->count + (to->is_star ? 1 : 0) != 1) {
+        return gy_sql_unsupported(
+            in, call->location,
+            "filter, but of avg, bool_and, bool_or, count, every, max, min "
+            "and sum of one value");
+    }
+    if (both == NULL || one == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_sql_node_new(in, GY_SQL_CASE, call->location, &choice));
+    GY_TRY(gy_sql_expression(in, call->agg_filter, &both[0]));
+    if (to->is_star) {
+        GY_TRY(gy_sql_node_new(in, GY_SQL_NUMBER, call->location, &both[1]));
+        both[1]->text = "1";
+        to->is_star = false;
+    } else {
+        both[1] = to->items[0];
+    }
+    choice->items = both;
+    choice->count = 2;
+    one[0] = choice;
+    to->items = one;
+    to->count = 1;
+    return GY_OK;
+}
+
 gy_status gy_sql_call(gy_sql_reader *in, const PgQuery__FuncCall *call, gy_sql_node **out)
 {
-    const char *unsupported = call->over != NULL         ? "window functions"
-                              : call->agg_filter != NULL ? "filter of an aggregate"
-                              : call->n_agg_order > 0    ? "order by in an aggregate"
-                              : call->agg_within_group   ? "within group"
-                              : call->func_variadic      ? "variadic"
-                                                         : NULL;
+    const char *unsupported = call->over != NULL       ? "window functions"
+                              : call->agg_within_group ? "within group"
+                              : call->n_agg_order > 0  ? "order by in an aggregate"
+                              : call->func_variadic    ? "variadic"
+                                                       : NULL;
     if (unsupported != NULL) {
         return gy_sql_unsupported(in, call->location, unsupported);
     }
@@ -35,7 +73,8 @@ gy_status gy_sql_call(gy_sql_reader *in, const PgQuery__FuncCall *call, gy_sql_n
                                       "named arguments");
         }
     }
-    return gy_sql_items(in, *out, call->args, call->n_args);
+    GY_TRY(gy_sql_items(in, *out, call->args, call->n_args));
+    return call->agg_filter != NULL ? filter(in, call, *out) : GY_OK;
 }
 
 /* The numbers behind a type's name. */

@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <pg_query.h>
 #include <string.h>
+#include <strings.h>
 
 /* A level of an expression takes two tokens and some 3 KiB. */
 static const size_t stack_bytes = (size_t)1 << 30;
@@ -97,6 +98,29 @@ gy_status gy_sql_copy(const gy_sql_reader *in, const char *text, const char **ou
 
 /* ---- What the parser says ---- */
 
+/* Whether a table is a file's name that stands there without double quotes, wrong at `place`:
+ * from 'a.csv', from log/a.csv. */
+static bool is_bare_file(const char *text, size_t place)
+{
+    static const char in_names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                   "0123456789_-./~";
+    size_t begin = place;
+    if (text[place] == '\0' || strchr("'/.-", text[place]) == NULL) {
+        return false;
+    }
+    while (begin > 0 && strchr(in_names, text[begin - 1]) != NULL) {
+        begin--;
+    }
+    const size_t name = begin;
+    while (begin > 0 && strchr(" \t\r\n", text[begin - 1]) != NULL) {
+        begin--;
+    }
+    return begin < name && begin > 4 &&
+           (strncasecmp(text + begin - 4, "from", 4) == 0 ||
+            strncasecmp(text + begin - 4, "join", 4) == 0) &&
+           strchr(in_names, text[begin - 5]) == NULL;
+}
+
 /* Its error: a message and the number of a character, from 1. */
 static gy_status parser_error(const gy_sql_reader *in, const PgQueryError *error)
 {
@@ -108,8 +132,9 @@ static gy_status parser_error(const gy_sql_reader *in, const PgQueryError *error
             place++;
         }
     }
-    return gy_sql_refuse(source, gy_sql_place(in, (int64_t)place), GY_FORMAT, "%s",
-                         error->message);
+    return gy_sql_refuse(
+        source, gy_sql_place(in, (int64_t)place), GY_FORMAT, "%s%s", error->message,
+        is_bare_file(source->text, place) ? " (write a file's name in double quotes)" : "");
 }
 
 /* Behind these another expression begins, or a list goes on: the tree does not grow deeper. */

@@ -260,7 +260,11 @@ static gy_status unknown(const gy_sql_reader *in, const gy_sql_statement *statem
         count++;
     }
     word[count] = '\0';
-    return gy_sql_unsupported(in, statement->place, count > 0 ? word : "this statement");
+    const char *instead =
+        strcmp(word, "explain") == 0 ? "explain (the option --explain does it)"
+        : strcmp(word, "copy") == 0  ? "copy (the option --output writes answers to a file)"
+                                     : word;
+    return gy_sql_unsupported(in, statement->place, count > 0 ? instead : "this statement");
 }
 
 gy_status gy_sql_statement_of(gy_sql_reader *in, const PgQuery__RawStmt *raw,

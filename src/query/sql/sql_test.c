@@ -78,6 +78,9 @@ static const struct {
     {"select 99999999999999999999.5, 1e3, 9223372036854775807, 0, false, true, null",
      "select 99999999999999999999.5, 1e3, 9223372036854775807, 0, false, true, null"},
     {"select distinct a from t", "select distinct a from t"},
+    {"select count(*) filter (where a > 1), sum(distinct b) filter (where c) from t",
+     "select \"count\"(case when (a > 1) then 1 end), \"sum\"(distinct case when c then b end) "
+     "from t"},
     {"select year from t as month", "select year from t as month"},
 };
 
@@ -109,8 +112,9 @@ GY_TEST(long_names_are_whole)
     snprintf(sql, sizeof(sql), "select %s, %.*sX from t", name, LONG - 1, name);
     gy_sql_script script;
     assert_int_equal(read_text(sql, strlen(sql), &script), GY_UNSUPPORTED);
-    assert_non_null(strstr(gy_error_text(), "query:1:210: not supported: names that differ only "
-                                            "behind their first 63 bytes"));
+    assert_non_null(strstr(gy_error_text(),
+                           "query:1:210: not supported: names that differ only "
+                           "behind their first 63 bytes"));
     gy_sql_script_fini(&script);
 }
 
@@ -119,6 +123,18 @@ static const struct {
     gy_status status;
     const char *said; /* the first line of the report */
 } refused[] = {
+    {"select a from 'a.csv'", GY_FORMAT,
+     "query:1:15: syntax error at or near \"'a.csv'\" (write a file's name in double "
+     "quotes)\n"},
+    {"select a from t join log/a.csv", GY_FORMAT,
+     "query:1:25: syntax error at or near \"/\" (write a file's name in double quotes)\n"},
+    {"from 'a'", GY_FORMAT, "query:1:1: syntax error at or near \"from\"\n"},
+    {"select 1 afrom 'a'", GY_FORMAT, "query:1:16: syntax error at or near \"'a'\"\n"},
+    {"explain select 1", GY_UNSUPPORTED,
+     "query:1:1: not supported: explain (the option --explain does it)\n"},
+    {"select median(a) filter (where a > 1)", GY_UNSUPPORTED,
+     "query:1:8: not supported: filter, but of avg, bool_and, bool_or, count, every, max, min "
+     "and sum of one value\n"},
     {"select a frm t", GY_FORMAT, "query:1:14: syntax error at or near \"t\"\n"},
     {"select\n  'a", GY_FORMAT, "query:2:3: unterminated quoted string at or near \"'a\"\n"},
     {"insert into t values (1)", GY_UNSUPPORTED, "query:1:1: not supported: insert\n"},
