@@ -5,6 +5,9 @@
 
 enum { VIEWS_MAX = 500 };
 
+/* Views that stand twice in each other have no end: a plan of so much uses no further one. */
+enum { CELLS_MAX = 1 << 21 };
+
 /* ---- Tables ---- */
 
 static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
@@ -77,15 +80,24 @@ static const gy_query_views *find_view(const gy_query_views *views, const gy_sql
     return near;
 }
 
-static gy_status view(const gy_query_resolver *in, const gy_sql_from *from,
-                      const gy_query_views *found, gy_query_answer *answer)
+gy_status gy_query_view(gy_query_planner *planner, const gy_query_views *found, uint32_t place,
+                        gy_query_answer *answer)
 {
-    gy_query_planner *planner = in->planner;
+    const char *name = found->view->name.text;
     if (planner->view_count == VIEWS_MAX) {
-        return gy_sql_refuse(planner->source, from->place, GY_LIMIT,
+        return gy_sql_refuse(planner->source, place, GY_LIMIT,
                              "view \"%s\" uses itself, or there are more than %d views in one "
                              "another",
-                             from->name.text, VIEWS_MAX);
+                             name, VIEWS_MAX);
+    }
+    if (planner->plan->made_cells > CELLS_MAX) {
+        return gy_sql_refuse(planner->source, place, GY_LIMIT,
+                             "view \"%s\": a plan of over %d columns; each use of a view plans "
+                             "it once more: write what several ones use to a file first",
+                             name, CELLS_MAX);
+    }
+    if (found->is_used != NULL) {
+        *found->is_used = true;
     }
     planner->view_count++;
     GY_TRY(gy_query_select(planner, found->view->select, NULL, found->inside, answer));
@@ -286,7 +298,8 @@ static gy_status table(const gy_query_resolver *in, const gy_sql_from *from,
         return gy_query_select(in->planner, from->select,
                                in->scope != NULL ? in->scope->outer : NULL, in->views, answer);
     }
-    return found != NULL ? view(in, from, found, answer) : scan(in, from, answer);
+    return found != NULL ? gy_query_view(in->planner, found, from->place, answer)
+                         : scan(in, from, answer);
 }
 
 static gy_status leaf(const gy_query_resolver *in, const gy_sql_from *from,

@@ -98,6 +98,7 @@ gy_query_node *gy_query_node_new(const gy_query_planner *planner, gy_query_kind 
     *made = (gy_query_node){.kind = kind, .left = left, .right = right, .limit = -1};
     made->columns = gy_query_alloc(planner, count, sizeof(*made->columns));
     made->count = count;
+    planner->plan->made_cells += 16 + (uint64_t)count; /* an operator is some ten columns */
     return made->columns != NULL ? made : NULL;
 }
 

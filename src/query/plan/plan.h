@@ -130,7 +130,8 @@ typedef struct gy_query_plan {
     size_t column_count, column_capacity;
     gy_query_node *root;
     uint32_t node_count;
-    gy_schema *schema; /* of the answer: one field for each column of the root */
+    uint64_t made_cells; /* operators that were made, and their columns */
+    gy_schema *schema;   /* of the answer: one field for each column of the root */
 } gy_query_plan;
 
 /** Views that statements see, newest first. */
@@ -139,6 +140,7 @@ struct gy_query_views {
     const gy_sql_view *view;
     const gy_query_views *next;
     const gy_query_views *inside; /* what the view itself sees */
+    bool *is_used;                /* set where it is planned; NULL: nobody asks */
 };
 
 /**

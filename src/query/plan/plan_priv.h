@@ -214,6 +214,9 @@ GY_MUST_CHECK gy_status gy_query_from(gy_query_resolver *in, const gy_sql_from *
 GY_MUST_CHECK gy_status gy_query_select(gy_query_planner *planner, const gy_sql_select *select,
                                         const gy_query_scope *outer,
                                         const gy_query_views *views, gy_query_answer *answer);
+/** A view or a name of WITH, planned for this use, which stands at `place`. */
+GY_MUST_CHECK gy_status gy_query_view(gy_query_planner *planner, const gy_query_views *found,
+                                      uint32_t place, gy_query_answer *answer);
 GY_MUST_CHECK gy_status gy_query_set(gy_query_planner *planner, const gy_sql_select *select,
                                      const gy_query_scope *outer, const gy_query_views *views,
                                      gy_query_answer *answer);

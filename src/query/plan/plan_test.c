@@ -167,7 +167,30 @@ static const struct {
      "query:1:23: there is no column \"Berlin\"; a text stands in single quotes"},
     {"select coun(*) from t", GY_NOTFOUND,
      "query:1:8: function coun() does not exist: is it count?"},
+    /* what WITH names and nobody uses */
+    {"with s as (select a = c from t), r as (select 1) select * from r", GY_TYPE,
+     "query:1:21: operator does not exist: int64 = text"},
+    {"with s(x, y) as (select a from t) select 1", GY_FORMAT,
+     "query:1:6: 2 names for a table of 1 columns"},
+    {"with s as (select a from t), s as (select 1) select * from s", GY_EXISTS,
+     "query:1:30: WITH has the name \"s\" twice"},
 };
+
+/* Views of which each stands twice in the next one have no end. */
+GY_TEST(views_that_double_are_refused)
+{
+    char said[2048];
+    gy_text sql = {.data = NULL};
+    gy_text_add(&sql, "with v0 as (select a from t)");
+    for (int i = 1; i < 64; i++) {
+        gy_text_add(&sql, ", v%d as (select x.a from v%d as x join v%d as y on x.a = y.a)", i,
+                    i - 1, i - 1);
+    }
+    gy_text_add(&sql, " select a from v63");
+    assert_int_equal(plan_of(gy_text_get(&sql), said, sizeof(said)), GY_LIMIT);
+    assert_non_null(strstr(said, "each use of a view plans it once more"));
+    gy_text_free(&sql);
+}
 
 /* What is long and flat takes memory by its length, not by its square. */
 GY_TEST(long_conditions_take_little_memory)

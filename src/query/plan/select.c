@@ -375,27 +375,58 @@ static gy_status plain(gy_query_planner *planner, const gy_sql_select *select,
 
 /* What WITH names is seen by what stands behind it. */
 static gy_status with(const gy_query_planner *planner, const gy_sql_select *select,
-                      const gy_query_views **views)
+                      gy_query_views *made, bool *used, const gy_query_views **views)
 {
-    gy_query_views *made = gy_query_alloc(planner, select->with_count, sizeof(*made));
-    if (made == NULL) {
-        return GY_NOMEM;
-    }
     for (uint32_t i = 0; i < select->with_count; i++) {
-        made[i] = (gy_query_views){.view = &select->with[i], .next = *views, .inside = *views};
+        for (uint32_t k = 0; k < i; k++) {
+            if (strcmp(select->with[k].name.text, select->with[i].name.text) == 0) {
+                return gy_sql_refuse(planner->source, select->with[i].place, GY_EXISTS,
+                                     "WITH has the name \"%s\" twice",
+                                     select->with[i].name.text);
+            }
+        }
+        made[i] = (gy_query_views){
+            .view = &select->with[i], .next = *views, .inside = *views, .is_used = &used[i]};
         *views = &made[i];
     }
     return GY_OK;
+}
+
+/* What nobody uses is refused, too, where it is wrong. */
+static gy_status check_unused(gy_query_planner *planner, const gy_query_views *with,
+                              uint32_t count)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        gy_query_answer nothing = {.node = NULL};
+        if (!*with[i].is_used) {
+            GY_TRY(gy_query_view(planner, &with[i], with[i].view->place, &nothing));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status body(gy_query_planner *planner, const gy_sql_select *select,
+                      const gy_query_scope *outer, const gy_query_views *views,
+                      gy_query_answer *answer)
+{
+    if (select->set != GY_SQL_NO_SET) {
+        return gy_query_set(planner, select, outer, views, answer);
+    }
+    return select->row_count > 0 ? gy_query_values(planner, select, outer, views, answer)
+                                 : plain(planner, select, outer, views, answer);
 }
 
 gy_status gy_query_select(gy_query_planner *planner, const gy_sql_select *select,
                           const gy_query_scope *outer, const gy_query_views *views,
                           gy_query_answer *answer)
 {
-    GY_TRY(with(planner, select, &views));
-    if (select->set != GY_SQL_NO_SET) {
-        return gy_query_set(planner, select, outer, views, answer);
+    const uint32_t count = select->with_count;
+    gy_query_views *made = gy_query_alloc(planner, count, sizeof(*made));
+    bool *used = gy_query_alloc(planner, count, sizeof(*used));
+    if (made == NULL || used == NULL) {
+        return GY_NOMEM;
     }
-    return select->row_count > 0 ? gy_query_values(planner, select, outer, views, answer)
-                                 : plain(planner, select, outer, views, answer);
+    GY_TRY(with(planner, select, made, used, &views));
+    GY_TRY(body(planner, select, outer, views, answer));
+    return check_unused(planner, made, count);
 }
