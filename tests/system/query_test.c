@@ -31,7 +31,33 @@ static const char *const lines[] = {
     "gyre query 'select n from \"log/*.csv\"' | tail -1 | grep -qx '(2 rows)'",
     "mkfifo pipe; ! gyre query --tables . -o pipe 'select id from t' 2>said && [ -p pipe ] && "
     "grep -q 'no file' said",
+    "printf 'k\\n7\\n' >'a[1].csv'; printf 'k\\n8\\n' >a1.csv; [ \"$(gyre query --format csv "
+    "'select k from \"a[1].csv\"' | tail -1)\" = 7 ]",
+    "! gyre query \"select * from read_csv('t.csv', header => true, header => false)\" 2>said "
+    "&& "
+    "grep -q 'header is there twice' said",
+    /* an output is there whole or not at all, whatever ends the process */
+    "seq 9999 | sed 1ia >long.csv; ! (ulimit -c 0; ulimit -f 1; gyre query -o killed.csv "
+    "'select a "
+    "from "
+    "\"long.csv\"') 2>said && [ -z \"$(ls | grep killed)\" ]",
+    "printf 'a\\n' >out.csv; gyre query --tables . -o out.csv 'select id from t where id = 2' "
+    "&& "
+    "[ \"$(tail -1 out.csv)\" = 2 ] && ! ls | grep -q part",
+    "! gyre query --tables . -o nowhere/out.csv 'select id from t' 2>said && grep -q 'cannot "
+    "be "
+    "written: No such file' said",
+    /* that a signal ends a job is no failure to write */
+    "{ gyre query -p 1 --folder jf -o k.csv 'select count(*) from \"long.csv\" x, \"long.csv\" "
+    "y, "
+    "\"long.csv\" z where x.a + y.a + z.a < 0' 2>said & } && until [ -n \"$(ls -d jf/data/*)\" "
+    "]; do :; done "
+    "&& pkill -TERM -P $! && ! wait $! && ! grep -q 'cannot be written' said && grep -q "
+    "SIGTERM said",
     /* statements of a file */
+    "printf '\\357\\273\\277select 5 as n' >s.sql; [ \"$(gyre query -f s.sql --format csv | "
+    "tail -1)\" "
+    "= 5 ]",
     "printf -- '-- views\\ncreate view v as select id from t;\\nselect count(*) as n from "
     "v;\\ndrop "
     "view v;\\nselect 2 as n' >s.sql; [ \"$(gyre query --tables . -f s.sql --format csv | tr "

@@ -7,10 +7,12 @@
 #include <gyre/query.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* In the order of the enum. */
 #define FORMATS "table|csv|json"
@@ -72,9 +74,17 @@ static int format(void)
 
 /* ---- Answers ---- */
 
+/* Why an answer could not be written: of errno; 0: nothing failed. */
+static int write_error;
+
 static gy_status write_bytes(void *arg, const void *data, size_t size_bytes)
 {
-    return fwrite(data, 1, size_bytes, arg) == size_bytes ? GY_OK : GY_CANCELLED;
+    errno = 0;
+    if (fwrite(data, 1, size_bytes, arg) == size_bytes) {
+        return GY_OK;
+    }
+    write_error = errno != 0 ? errno : EIO;
+    return GY_CANCELLED;
 }
 
 /* The rows that a table shows, and how many there are more. */
@@ -187,35 +197,70 @@ static gy_status fill_with_answers(void *arg, FILE *out)
     return run_all(arg, out);
 }
 
-/* Answers go to a file whole or not at all: under another name at first. */
+static gy_status cannot_write(int error)
+{
+    gy_print_to(stderr, "gyre query: --output %s: cannot be written: %s\n", settings.output,
+                strerror(error));
+    return GY_CANCELLED;
+}
+
+/* A file in the folder of the output: without a name, so that nothing is left of a process that
+ * is killed; on file systems that have none of these with the name `part`. */
+static FILE *open_part(const char *part, bool *has_name)
+{
+    char folder[4096];
+    const char *slash = strrchr(settings.output, '/');
+    const int size = slash != NULL ? (int)(slash - settings.output) + 1 : 1;
+    snprintf(folder, sizeof(folder), "%.*s", size, slash != NULL ? settings.output : ".");
+    const int made = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    *has_name = made < 0;
+    return made >= 0 ? fdopen(made, "wb") : fopen(part, "wbe");
+}
+
+/* Give the file its name. 0, or an errno. */
+static int name_output(FILE *out, const char *part, bool has_name)
+{
+    char opened[64];
+    snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fileno(out));
+    if (fflush(out) != 0) {
+        return errno;
+    }
+    if (!has_name) {
+        (void)remove(part); /* of a process that ended between its name and the next one */
+        if (linkat(AT_FDCWD, opened, AT_FDCWD, part, AT_SYMLINK_FOLLOW) != 0) {
+            return errno;
+        }
+    }
+    return rename(part, settings.output) == 0 ? 0 : errno;
+}
+
+/* Answers go to a file whole or not at all. */
 static gy_status write_output(fill_file fill, void *arg)
 {
     char part[4096];
     struct stat info;
+    bool has_name = false;
     if (stat(settings.output, &info) == 0 && !S_ISREG(info.st_mode)) {
         gy_print_to(stderr, "gyre query: --output %s: it is there and no file\n",
                     settings.output);
         return GY_CANCELLED;
     }
     const int size = snprintf(part, sizeof(part), "%s.part", settings.output);
-    errno = ENAMETOOLONG;
-    FILE *out = size > 0 && (size_t)size < sizeof(part) ? fopen(part, "wb") : NULL;
+    if (size <= 0 || (size_t)size >= sizeof(part)) {
+        return cannot_write(ENAMETOOLONG);
+    }
+    FILE *out = open_part(part, &has_name);
     if (out == NULL) {
-        gy_print_to(stderr, "gyre query: --output %s: cannot be written: %s\n", settings.output,
-                    strerror(errno));
-        return GY_CANCELLED;
+        return cannot_write(errno);
     }
-    gy_status status = fill(arg, out);
-    const bool is_written = fclose(out) == 0;
-    if (status == GY_CANCELLED ||
-        (status == GY_OK && (!is_written || rename(part, settings.output) != 0))) {
-        gy_print_to(stderr, "gyre query: --output %s: cannot be written\n", settings.output);
-        status = GY_CANCELLED;
-    }
-    if (status != GY_OK) {
+    write_error = 0;
+    const gy_status status = fill(arg, out);
+    const int failed = status == GY_OK ? name_output(out, part, has_name) : write_error;
+    (void)fclose(out);
+    if ((status != GY_OK || failed != 0) && has_name) {
         (void)remove(part);
     }
-    return status;
+    return failed != 0 ? cannot_write(failed) : status;
 }
 
 static void report(const gy_query *query, gy_status status)
@@ -298,9 +343,7 @@ static gy_status fill_with_copy(void *arg, FILE *out)
     rewind(from);
     for (size_t got = 1; got > 0;) {
         got = fread(piece, 1, sizeof(piece), from);
-        if (fwrite(piece, 1, got, out) != got) {
-            return GY_CANCELLED;
-        }
+        GY_TRY(write_bytes(out, piece, got));
     }
     return ferror(from) ? GY_IO : GY_OK;
 }

@@ -14,6 +14,9 @@
 /* Deep enough for a tree of GY_SQL_DEPTH_MAX levels; memory is taken as it is touched. */
 enum { STACK_BYTES = 512 << 20 };
 
+/* That editors put in front of UTF-8. */
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF"
+
 /* Frames of an answer below these are put together. */
 enum { ROWS_FEW = 1024, BYTES_FEW = 64 << 20 };
 
@@ -79,9 +82,11 @@ static gy_status take_statements(gy_query *query, const gy_query_options *option
         GY_TRY(query->text.status);
     }
     GY_TRY(copy(options->path != NULL ? options->path : "query", &query->name));
+    const char *text = gy_text_get(&query->text);
+    const size_t mark = strncmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
     query->source = (gy_sql_source){.path = query->name,
-                                    .text = gy_text_get(&query->text),
-                                    .size = query->text.size_bytes,
+                                    .text = text + mark,
+                                    .size = query->text.size_bytes - mark,
                                     .report = &query->report};
     return GY_OK;
 }

@@ -37,11 +37,12 @@ static gy_status add_path(gy_query_files *files, const char *path)
     return GY_OK;
 }
 
-/* In the order of their names. */
+/* In the order of their names. A file that has just this name is meant alone. */
 static gy_status add_paths(gy_query_files *files, const char *pattern)
 {
+    struct stat info;
     glob_t found = {.gl_pathc = 0};
-    if (strpbrk(pattern, "*?[") == NULL) {
+    if (strpbrk(pattern, "*?[") == NULL || stat(pattern, &info) == 0) {
         return add_path(files, pattern);
     }
     const int failed = glob(pattern, 0, NULL, &found);
@@ -180,6 +181,11 @@ static gy_status take_arguments(const gy_sql_from *from, gy_query_files *files)
                            "read_csv: argument %u needs a name: delim =>, header =>, "
                            "columns =>",
                            i + 1);
+        }
+        for (uint32_t k = 1; k < i; k++) {
+            if (strcmp(from->names[k], from->names[i]) == 0) {
+                return gy_fail(GY_ARG, "read_csv: argument %s is there twice", from->names[i]);
+            }
         }
         GY_TRY(take_argument(from->names[i], call->items[i], files));
     }
