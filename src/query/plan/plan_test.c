@@ -167,6 +167,10 @@ static const struct {
      "query:1:23: there is no column \"Berlin\"; a text stands in single quotes"},
     {"select coun(*) from t", GY_NOTFOUND,
      "query:1:8: function coun() does not exist: is it count?"},
+    {"select a from t group by a, 'a'", GY_FORMAT,
+     "query:1:29: non-integer constant in GROUP BY"},
+    {"select a from t order by null", GY_FORMAT,
+     "query:1:26: non-integer constant in ORDER BY"},
     /* what WITH names and nobody uses */
     {"with s as (select a = c from t), r as (select 1) select * from r", GY_TYPE,
      "query:1:21: operator does not exist: int64 = text"},

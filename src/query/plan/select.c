@@ -44,11 +44,22 @@ gy_status gy_query_position(const gy_query_planner *planner, const gy_sql_node *
     return GY_OK;
 }
 
+/* 'x', true and null would be the same for all rows: who writes them means a column. */
+static gy_status refuse_constant(const query *of, const gy_sql_node *node, const char *clause)
+{
+    return node->kind == GY_SQL_TEXT || node->kind == GY_SQL_BOOLEAN ||
+                   node->kind == GY_SQL_NULL
+               ? gy_sql_refuse(of->planner->source, node->place, GY_FORMAT,
+                               "non-integer constant in %s", clause)
+               : GY_OK;
+}
+
 /* A group is an expression over the input; or a number or a name of the select list. */
 static gy_status group_text(const query *of, const gy_sql_node *node, const gy_sql_node **text)
 {
     const gy_sql_select *select = of->select;
     *text = node;
+    GY_TRY(refuse_constant(of, node, "GROUP BY"));
     if (node->kind == GY_SQL_NUMBER) {
         uint32_t position = 0;
         GY_TRY(gy_query_position(of->planner, node, select->target_count, &position));
@@ -228,6 +239,7 @@ static gy_status order_target(const query *of, const gy_sql_node *node, uint32_t
 {
     const uint32_t count = of->values.count;
     *target = GY_QUERY_NONE;
+    GY_TRY(refuse_constant(of, node, "ORDER BY"));
     if (node->kind == GY_SQL_NUMBER) {
         return gy_query_position(of->planner, node, count, target);
     }
