@@ -22,8 +22,8 @@ extern "C" {
 /** Hosts with equal ranks, rank r on host r / ranks_per_host. */
 typedef struct gy_virtual_cluster {
     int hosts, ranks_per_host;
-    double near_bytes_s; /* of a rank's link to the ranks of its host, each way; 0: this host's
-                            shared memory */
+    double near_bytes_s; /* of a rank's link to the ranks of its host, each way; 0: shared
+                            memory, as this host's */
     double far_bytes_s;  /* of a host's link to other hosts, each way, which its ranks share */
     double near_latency_s; /* of a message */
     double far_latency_s;
@@ -43,13 +43,34 @@ typedef struct gy_virtual_cluster {
  */
 GY_API GY_MUST_CHECK gy_status gy_virtual_cluster_parse(const char *text,
                                                         gy_virtual_cluster *cluster);
+/**
+ * Lay the settings of a text over a cluster, whose number of ranks they may not change: of
+ * hosts and gpus one follows from the other.
+ * @return as gy_virtual_cluster_parse; GY_ARG another number of ranks. *cluster is untouched
+ * then
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_virtual_cluster_adjust(const char *text,
+                                                         gy_virtual_cluster *cluster);
+/**
+ * The hosts and links of the ranks of a communicator: links as measured by `gyre tune`, else
+ * built-in figures; without flops_s and memory_bytes. Where hosts have not as many ranks each,
+ * or not side by side, each rank counts as a host. Collective.
+ *
+ * @param comm  NULL: one rank
+ * @return GY_OK; as gy_comm_split
+ * @threads owner
+ */
+GY_API GY_MUST_CHECK gy_status gy_virtual_cluster_of(gy_comm *comm,
+                                                     gy_virtual_cluster *cluster);
 /** Ranks of the cluster. @threads any */
 GY_API int gy_virtual_cluster_ranks(const gy_virtual_cluster *cluster);
 
 /** A mesh that is worth a look. */
 typedef struct gy_virtual_mesh {
-    char axes[64]; /* "data=4,pipe=2,model=8" */
-    int zero;      /* stage of ZeRO along data */
+    char axes[64];         /* "data=4,pipe=2,model=8", the last one joins neighbours */
+    int data, pipe, model; /* its sizes; not read */
+    int zero;              /* stage of ZeRO along data */
 } gy_virtual_mesh;
 enum { GY_VIRTUAL_MESHES_MAX = 8 };
 /**
@@ -63,6 +84,22 @@ enum { GY_VIRTUAL_MESHES_MAX = 8 };
  */
 GY_API int gy_virtual_meshes(const gy_virtual_cluster *cluster, int64_t batch,
                              gy_virtual_mesh *meshes);
+
+/**
+ * All meshes data x pipe x model of the cluster's ranks that give each rank along data a row.
+ * Where ranks of several hosts are near and far, the same sizes stand in up to three orders:
+ * model inside (neighbours along it are of one host where it is no larger), with pipe or data
+ * outside; or data inside, pipe outside. On one host the order does not matter.
+ *
+ * @param batch   rows of the global batch, >= 1
+ * @param meshes  (capacity) those with model inside a host first, of these those with few
+ *                stages; capacity >= 1
+ * @return how many there are, also more than `capacity`
+ * @threads any
+ * @cost ranks x (capacity + divisors of it)
+ */
+GY_API int gy_virtual_meshes_all(const gy_virtual_cluster *cluster, int64_t batch,
+                                 gy_virtual_mesh *meshes, int capacity);
 
 /**
  * A mesh of the cluster's ranks, for models that are simulated: what would run on it fails with
@@ -133,6 +170,82 @@ GY_API GY_MUST_CHECK gy_status gy_train_simulate_step(gy_model *model,
                                                       const gy_virtual_cluster *cluster,
                                                       const gy_kernel_rates *rates,
                                                       gy_virtual_step *step);
+
+/* ---- The choice of a mesh ---- */
+
+/** A training whose mesh is looked for. */
+typedef struct gy_mesh_search {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    gy_virtual_cluster cluster;
+    /* batch is given. micro_batches, pipe_schedule, pipe_lists, chunks and cut hold where there
+       are stages, micro_batches elsewhere too; without micro_batches stages have those that
+       cost least. memory_bytes is not read: cluster.memory_bytes is. */
+    const gy_train_options *options;
+    const gy_kernel_rates *rates; /* NULL: by cluster.flops_s; where that is 0, measured */
+    gy_dataset *train;            /* for measuring */
+    /* A new model on the mesh; NULL: of this process, with the workers that a rank has. */
+    gy_status (*make)(void *arg, gy_mesh *mesh, gy_model **model);
+    void *arg;
+} gy_mesh_search;
+
+/** A mesh, and what a step on it costs. Plain bytes. */
+typedef struct gy_mesh_trial {
+    gy_virtual_mesh mesh;
+    int micro_batches; /* 0: the batch is not split */
+    char schedule[16]; /* of its stages; "": as the options say, else 1f1b */
+    gy_virtual_step step;
+    bool is_played, fits; /* in cluster.memory_bytes, if there is a limit */
+    char why[256];        /* it was not played */
+} gy_mesh_trial;
+
+/** The options of a training on the mesh of a trial: its micro-batches, schedule and stage of
+ * ZeRO; nothing of stages where it has none. The strings are the trial's. GY_ARG */
+GY_API GY_MUST_CHECK gy_status gy_mesh_trial_options(const gy_mesh_trial *trial,
+                                                     const gy_train_options *given,
+                                                     gy_train_options *options);
+/**
+ * Play one step of the search's training on the trial's mesh. A mesh that cannot be is no
+ * failure: `why` says what stands against it.
+ *
+ * @param rates  NULL: by cluster.flops_s
+ * @param trial  axes, zero, micro_batches and schedule are read
+ * @return GY_OK; GY_NOMEM
+ * @threads owner
+ * @cost as gy_train_simulate_step
+ */
+GY_API GY_MUST_CHECK gy_status gy_mesh_trial_play(const gy_mesh_search *search,
+                                                  const gy_kernel_rates *rates,
+                                                  gy_mesh_trial *trial);
+/** Sort trials by use: those that fit first, then the faster ones; those that were not played
+ * last. */
+GY_API void gy_mesh_trials_sort(gy_mesh_trial *trials, int count);
+
+enum { GY_MESH_TRIALS_MAX = 64 };
+/** What gy_mesh_choose found. */
+typedef struct gy_mesh_choice {
+    gy_mesh_trial trials[GY_MESH_TRIALS_MAX]; /* sorted; the first is the choice */
+    int count;
+    int left;        /* meshes that were not looked at, since there are so many */
+    bool is_nominal; /* kernels count by nominal rates: one rank cannot hold what was to be
+                        measured */
+} gy_mesh_choice;
+
+/**
+ * Choose the mesh of a training by the cost of its step: of gy_virtual_meshes_all, under the
+ * memory limit, with the number of micro-batches and the schedule that cost least where there
+ * are stages and the options leave them open (4 a stage for all meshes; for the three best 2
+ * and 8 a stage and zb-h1 too).
+ *
+ * @param comm    its rank 0 looks, and all have trials[0]; the others know no more, their count
+ *                is 1. NULL: no ranks. Collective.
+ * @param choice  set also after GY_LIMIT, on rank 0
+ * @return GY_OK; GY_ARG no mesh can be used, with the first reason; GY_LIMIT none fits in
+ *         memory_bytes: names the one that needs least; as gy_train_measure; GY_NOMEM
+ * @threads owner
+ * @cost a gy_train_simulate_step for each of up to GY_MESH_TRIALS_MAX meshes, and some more
+ */
+GY_API GY_MUST_CHECK gy_status gy_mesh_choose(const gy_mesh_search *search, gy_comm *comm,
+                                              gy_mesh_choice *choice);
 
 #ifdef __cplusplus
 }

@@ -227,14 +227,6 @@ static gy_status check_streams(const loop *l)
                        "of parameter servers do not: expected ranks that exchange gradients",
                        l->model->name);
     }
-    if (l->options.micro_batches > 0) {
-        return gy_fail(
-            GY_ARG,
-            "training: model %s hands state on from batch to batch, which parts of a "
-            "batch cannot share: expected no micro-batches (stages work at once "
-            "without them)",
-            l->model->name);
-    }
     return l->train->count >= l->options.batch
                ? GY_OK
                : gy_fail(GY_ARG,

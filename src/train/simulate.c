@@ -217,7 +217,7 @@ static gy_status play_lists(gy_model *model, const gy_train_options *options,
         nodes_to_values(u->gather_fetches, u->gather_count, values + u->fetch_count);
         const gy_planned_run runs[] = {
             {gy_train_micro_rows(options, options->batch), values + u->fetch_count,
-             u->gather_count, 0},
+             u->gather_count, lists != NULL ? 1 : 0},
             {has_micros ? 1 : options->batch, values, u->fetch_count, 0}};
         status = gy_session_foresee(model->session, model->mesh, &runs[2 - count], count,
                                     graphs, footprints);
@@ -300,6 +300,7 @@ static gy_status check_step(const gy_model *model, const gy_train_options *optio
                        (long long)options->batch, row_ranks, micros,
                        (long long)row_ranks * micros);
     }
+    GY_TRY(gy_train_micros_check(model, options));
     return options->servers == NULL
                ? GY_OK
                : gy_fail(GY_ARG, "simulation: parameter servers are simulated by "
@@ -318,6 +319,9 @@ gy_status gy_train_simulate_step(gy_model *model, const gy_train_options *option
     filled.memory_bytes = 0;
     filled.recompute = is_auto ? GY_RECOMPUTE_NONE : filled.recompute;
     GY_TRY(gy_model_build(model, &filled));
+    GY_TRY(filled.micro_batches > 0
+               ? gy_session_check_micros(model->session, model->train_loss, filled.batch)
+               : GY_OK);
     GY_TRY(play_update(model, &filled, cluster, rates, &made));
     if (is_auto && made.memory_bytes > cluster->memory_bytes) {
         filled.recompute = GY_RECOMPUTE_LAYERS;

@@ -53,8 +53,7 @@ static const struct {
     {"run", "no-binding",
      "gyre run -n 1 env | grep -q GYRE_CORES && "
      "! gyre run -n 1 --no-binding env | grep -q GYRE_CORES"},
-    /* Several hosts: hosts_test.c. */
-    {"run", "nodes", NULL},
+    {"run", "nodes", NULL}, /* several hosts: hosts_test.c */
     {"run", "node", NULL},
     {"run", "rendezvous", NULL},
     {"run", "key", NULL},
@@ -126,6 +125,7 @@ static const struct {
     {"train", "mesh",
      "t $P --mesh data=1,model=2 && grep -q 'trained .* on rank 0' said && "
      "! t $P --mesh rows=2 && grep -q \"no axis 'rows'\" said"},
+    {"train", "cluster", "t $P -n 2 --mesh auto --cluster flops=1G && grep -q TFLOP said"},
     {"train", "cut",
      "t $P --mesh pipe=2 --cut dense3.weight --explain && "
      "grep -q '^== stages: pipe=2' said && "

@@ -8,6 +8,7 @@
 
 #define MLP  "gyre train mlp -d digits -b 64 "
 #define FOUR "--simulate gpus=4,near=10GB/s,flops=50G"
+#define TWO  "--mesh auto --simulate hosts=2,gpus=2,near=10GB/s,far=1MB/s,flops=50G"
 
 /* The line ends with `status`, says `words`, and leaves no folder. */
 static void assert_ends(const char *line, int status, const char *words)
@@ -32,6 +33,28 @@ GY_TEST(a_row_a_mesh)
     assert_ends(MLP FOUR ",memory=1GB --recompute auto --mesh data=4", 0, "data=4 ");
     assert_ends(MLP FOUR " --recompute auto --mesh data=4", 1, "needs the memory of a rank");
     assert_ends(MLP "--simulate gpus=2", 0, "shared memory, kernels as measured here");
+}
+
+/* All meshes of two hosts in their orders, the fastest first; what cannot be is said below. */
+GY_TEST(all_meshes_of_auto)
+{
+    assert_ends(MLP TWO, 0, "mlp, batch 64, mesh auto on 2 hosts of 2: 4 ranks, 10 GB/s near");
+    assert_ends(MLP TWO " | grep -c '^data=\\|^pipe=\\|^model='", 0, "8");
+    assert_ends(MLP FOUR " --mesh auto --cut dense3.weight", 0, "left out: pipe=4: ");
+    assert_ends(MLP FOUR ",memory=4MB --mesh auto", 0, "left out: data=4: needs 5.1 MB of a");
+    assert_ends(MLP FOUR ",memory=1kB --mesh auto", 1, "mesh auto: no mesh fits in a rank's");
+}
+
+/* On ranks: the choice trains, and all that was tried is explained. */
+GY_TEST(auto_trains)
+{
+    assert_ends("gyre train mlp -q -d digits -b 16 --steps 3 -n 2 --mesh auto "
+                "--cluster hosts=2,far=1MB/s,flops=1G -o trained",
+                0, "mesh auto on 2 hosts of 1: 2 ranks, shared memory, 0.001 GB/s far");
+    assert_int_equal(shell("[ -f trained/model.safetensors ]"), 0);
+    assert_ends("gyre train mlp -q -d digits -b 16 --steps 1 -n 2 --mesh auto --memory 1kB "
+                "-o trained",
+                1, "mesh auto: no mesh fits in a rank's 1000 B");
 }
 
 GY_TEST(the_example_of_the_page)

@@ -32,7 +32,7 @@ int gy_cli_pipe_check(gy_cli_pipe *pipe, const char *mesh)
             return gy_cli_report_usage("gyre train: --%s: the mesh '%s' has no axis pipe",
                                        of_pipe[i].name, mesh != NULL ? mesh : "data");
         }
-        if (i > 0 && of_pipe[i].is_given && pipe->micros == 0) {
+        if (i > 0 && of_pipe[i].is_given && pipe->micros == 0 && !gy_cli_mesh_is_auto(mesh)) {
             return gy_cli_report_usage("gyre train: --%s needs --micro-batches N",
                                        of_pipe[i].name);
         }

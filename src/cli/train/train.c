@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
+#include "cli/train/mesh.h"
 #include "cli/train/pipe.h"
 #include "cli/train/simulate.h"
 #include "cli/train/text.h"
@@ -28,7 +29,7 @@ static struct {
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *recompute, *update, *key, *simulate;
+    const char *recompute, *update, *key, *simulate, *cluster;
     gy_cli_pipe pipe;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
@@ -49,8 +50,7 @@ static struct {
 static const gy_option options[] = {
     {&gy_option_data, GY_OPTION_PATHS,
      "the folder of the digits' IDX files, or a libsvm file; gpt, lstm: text files; language: "
-     "the "
-     "folder that stands for /",
+     "the folder that stands for /",
      PLACE(data), 0, 0, NULL},
     {&gy_option_layers, GY_OPTION_INTEGER, "default: gpt 4, lstm 2", PLACE(text.layers), 1,
      1000, NULL},
@@ -72,8 +72,11 @@ static const gy_option options[] = {
      NULL},
     {&gy_option_mesh, GY_OPTION_TEXT,
      "data cuts rows, model everything else, auto what is best, pipe the layers into stages; "
-     "default: all ranks along data",
+     "auto alone: the cheapest mesh; default: all ranks along data",
      PLACE(mesh), 0, 0, NULL},
+    {&gy_option_cluster, GY_OPTION_TEXT,
+     "of --mesh auto, in the words of --simulate; default: as the ranks are launched",
+     PLACE(cluster), 0, 0, NULL},
     {&gy_option_cut, GY_OPTION_TEXT,
      "such as dense3.weight, one name less than --mesh pipe=N has stages; default: by cost",
      PLACE(pipe.cut), 0, 0, NULL},
@@ -164,6 +167,7 @@ typedef struct train_job {
     char key[PATH_BYTES];
     gy_comm *comm; /* NULL: this process alone, as each worker of parameter servers is */
     gy_mesh *mesh;
+    gy_mesh_choice choice; /* of --mesh auto */
     gy_corpus *corpus;
     gy_dataset *train, *test;
     gy_model *model;
@@ -481,14 +485,77 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
     return GY_OK;
 }
 
+static gy_status make_on(void *arg, gy_mesh *mesh, gy_model **model)
+{
+    train_job *job = arg;
+    job->mesh = mesh;
+    job->model = NULL;
+    const gy_status status = make_model(job);
+    *model = job->model;
+    job->model = NULL;
+    job->mesh = NULL;
+    return status;
+}
+
+/* What is costed on meshes; `step` stays where it is. */
+static void open_step(train_job *job, const gy_virtual_cluster *cluster, gy_cli_step *step)
+{
+    *step = (gy_cli_step){.model = job->name,
+                          .mesh = settings.mesh,
+                          .options = train_options(job),
+                          .unit = job->is_text ? "characters" : "samples",
+                          .per_sample = job->is_text ? (double)job->train->input_sizes[0] : 1,
+                          .search = GY_OPTIONS(gy_mesh_search, .cluster = *cluster,
+                                               .options = &step->options, .train = job->train,
+                                               .make = make_on, .arg = job)};
+    if (step->search.cluster.memory_bytes == 0) {
+        step->search.cluster.memory_bytes = (uint64_t)settings.memory;
+    }
+}
+
+/* As many threads as a rank has where so many share this machine. */
+static void share_cores(int ranks)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN) / ranks;
+    settings.workers = cores > 1 ? cores : 1;
+}
+
+/* A mesh is chosen for the data, and made before the model. */
+static gy_status open_mesh(train_job *job)
+{
+    gy_virtual_cluster cluster;
+    gy_cli_step step;
+    const long long given = settings.workers;
+    if (job->update.is_ps) {
+        return GY_OK;
+    }
+    if (!gy_cli_mesh_is_auto(settings.mesh) || gy_comm_size(job->comm) == 1) {
+        const bool is_auto = gy_cli_mesh_is_auto(settings.mesh); /* of one rank */
+        return gy_mesh_new(job->comm, is_auto ? NULL : settings.mesh, &job->mesh);
+    }
+    GY_TRY(gy_cli_cluster_of(job->comm, settings.cluster, &cluster));
+    open_step(job, &cluster, &step);
+    if (given == 0) {
+        share_cores(gy_comm_local_size(job->comm));
+    }
+    const gy_status status = gy_mesh_choose(&step.search, job->comm, &job->choice);
+    settings.workers = given;
+    if (job->is_first && (status >= 0 || status == GY_LIMIT)) {
+        gy_cli_mesh_choice(&step, &job->choice, settings.explain);
+    }
+    GY_TRY(status);
+    return gy_mesh_new(job->comm, job->choice.trials[0].mesh.axes, &job->mesh);
+}
+
 static gy_status do_job(train_job *job)
 {
-    if (!job->update.is_ps) {
-        GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
-    }
     GY_TRY(open_data(job));
+    GY_TRY(open_mesh(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
+    if (job->choice.count > 0) {
+        GY_TRY(gy_mesh_trial_options(&job->choice.trials[0], &chosen, &chosen));
+    }
     chosen.on_step = on_step;
     job->samples = (double)chosen.batch * (chosen.accumulate > 0 ? chosen.accumulate : 1);
     if (settings.explain) {
@@ -590,34 +657,14 @@ static int check_settings(const char *name)
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
-    const int piped = gy_cli_pipe_check(&settings.pipe, settings.mesh);
+    const int clustered = gy_cli_cluster_check(settings.cluster, settings.mesh, settings.ranks);
+    const int piped =
+        clustered != GY_EXIT_OK ? clustered : gy_cli_pipe_check(&settings.pipe, settings.mesh);
     const int pinned =
         piped != GY_EXIT_OK ? piped : gy_cli_pins_check(&settings.pins, settings.mesh, &pins);
     return pinned != GY_EXIT_OK || settings.simulate != NULL
                ? pinned
                : gy_cli_ranks_check(settings.mesh, &settings.ranks);
-}
-
-/* The servers of this training: those that it has started need no key. */
-static int find_servers(train_job *job, int rank, int ranks)
-{
-    const char *started = getenv("GYRE_SERVERS");
-    gy_train_servers *servers = &job->servers;
-    *servers = GY_OPTIONS(gy_train_servers, .replicas = (uint32_t)job->update.replicas,
-                          .is_plaintext = true, .worker = (uint32_t)rank,
-                          .workers = (uint32_t)ranks, .sync = job->update.sync,
-                          .fetch = job->update.fetch, .codec = job->update.codec);
-    if (job->update.name[0] != '\0') {
-        servers->name = job->update.name;
-    }
-    if (job->update.count > 0) {
-        servers->servers = started != NULL ? started : job->update.addresses;
-        return GY_EXIT_OK;
-    }
-    *(job->update.has_lead ? &servers->lead : &servers->servers) = job->update.addresses;
-    servers->is_plaintext = settings.is_plaintext;
-    return gy_cli_find_key("train", settings.key, settings.is_plaintext, job->key,
-                           &servers->key_file);
 }
 
 static int train_here(train_job *job, bool is_rank)
@@ -632,7 +679,10 @@ static int train_here(train_job *job, bool is_rank)
         return GY_EXIT_FAILURE;
     }
     if (job->update.is_ps) {
-        const int found = find_servers(job, rank, ranks);
+        job->servers =
+            GY_OPTIONS(gy_train_servers, .worker = (uint32_t)rank, .workers = (uint32_t)ranks);
+        const int found = gy_cli_update_find(&job->update, settings.key, settings.is_plaintext,
+                                             job->key, &job->servers);
         if (found != GY_EXIT_OK) {
             return found;
         }
@@ -670,28 +720,18 @@ static int start(train_job *job)
     return status;
 }
 
-static gy_status make_simulated(void *arg, gy_mesh *mesh, gy_model **model)
-{
-    train_job *job = arg;
-    job->mesh = mesh;
-    job->model = NULL;
-    const gy_status status = make_model(job);
-    *model = job->model;
-    job->model = NULL;
-    job->mesh = NULL;
-    return status;
-}
-
 /* A step of this training on ranks that need not exist. */
 static int simulate(train_job *job)
 {
-    gy_cli_step step = {.model = job->name, .mesh = settings.mesh, .arg = job};
+    gy_virtual_cluster cluster;
+    gy_cli_step step;
     const struct {
         const char *name;
         bool is_given;
     } excluded[] = {{"ranks", settings.ranks > 0},
                     {"checkpoints", settings.checkpoints != NULL},
                     {"explain", settings.explain},
+                    {"cluster", settings.cluster != NULL},
                     {"update", settings.update != NULL}};
     for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
         if (excluded[i].is_given) {
@@ -699,23 +739,15 @@ static int simulate(train_job *job)
                                        excluded[i].name);
         }
     }
-    if (gy_virtual_cluster_parse(settings.simulate, &step.cluster) < 0) {
+    if (gy_virtual_cluster_parse(settings.simulate, &cluster) < 0) {
         return gy_cli_report_usage("gyre train: --simulate: %s", gy_error_text());
     }
-    if (step.cluster.memory_bytes == 0) {
-        step.cluster.memory_bytes = (uint64_t)settings.memory;
-    }
     if (settings.workers == 0) { /* as many as a rank of such a host has here */
-        const long cores = sysconf(_SC_NPROCESSORS_ONLN) / step.cluster.ranks_per_host;
-        settings.workers = cores > 1 ? cores : 1;
+        share_cores(cluster.ranks_per_host);
     }
     gy_status status = open_data(job);
     if (status >= 0) {
-        step.train = job->train;
-        step.options = train_options(job);
-        step.unit = job->is_text ? "characters" : "samples";
-        step.per_sample = job->is_text ? (double)job->train->input_sizes[0] : 1;
-        step.make = make_simulated;
+        open_step(job, &cluster, &step);
     }
     const int ended =
         status < 0 ? gy_cli_report_failure("train", status) : gy_cli_simulate_step(&step);

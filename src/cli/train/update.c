@@ -287,10 +287,38 @@ int gy_cli_workers_start(const gy_cli_update *update, int workers, const char *f
     return status;
 }
 
+int gy_cli_update_find(const gy_cli_update *update, const char *key, bool is_plaintext,
+                       char kept[GY_CLI_ADDRESSES_BYTES], gy_train_servers *servers)
+{
+    const char *started = getenv("GYRE_SERVERS");
+    const uint32_t worker = servers->worker, workers = servers->workers;
+    *servers = GY_OPTIONS(gy_train_servers, .replicas = (uint32_t)update->replicas,
+                          .is_plaintext = true, .worker = worker, .workers = workers,
+                          .sync = update->sync, .fetch = update->fetch, .codec = update->codec);
+    if (update->name[0] != '\0') {
+        servers->name = update->name;
+    }
+    if (update->count > 0) {
+        servers->servers = started != NULL ? started : update->addresses;
+        return GY_EXIT_OK;
+    }
+    *(update->has_lead ? &servers->lead : &servers->servers) = update->addresses;
+    servers->is_plaintext = is_plaintext;
+    return gy_cli_find_key("train", key, is_plaintext, kept, &servers->key_file);
+}
+
 /* ---- Pins ---- */
+
+bool gy_cli_mesh_is_auto(const char *mesh)
+{
+    return mesh != NULL && strcmp(mesh, "auto") == 0;
+}
 
 bool gy_cli_mesh_has(const char *mesh, const char *axis)
 {
+    if (gy_cli_mesh_is_auto(mesh)) {
+        return strcmp(axis, "auto") != 0;
+    }
     const char *at = mesh != NULL ? mesh : "data=1";
     const size_t length = strlen(axis);
     for (; at != NULL; at = strchr(at, ',')) {
@@ -340,7 +368,7 @@ int gy_cli_ranks_check(const char *mesh, long long *ranks)
                                    "number of ranks of this launch",
                                    *ranks, running);
     }
-    if (mesh == NULL) {
+    if (mesh == NULL || gy_cli_mesh_is_auto(mesh)) {
         return GY_EXIT_OK;
     }
     int places = 0;

@@ -39,7 +39,9 @@ typedef struct gy_cli_pins {
 /** "NAME:AXIS=S<dimension>" or "NAME:AXIS=R"; false: it is none of them. */
 bool gy_cli_pin_read(const char *text, gy_cli_pins *pins);
 
-/** Has the mesh of --mesh the axis? NULL: all ranks are along data. */
+/** Is it `--mesh auto`, which is chosen by cost? */
+bool gy_cli_mesh_is_auto(const char *mesh);
+/** Has the mesh of --mesh the axis? NULL: all ranks are along data; auto: it may have any. */
 bool gy_cli_mesh_has(const char *mesh, const char *axis);
 
 /** Read --pin, whose axes the mesh has. Reports what is wrong; returns the exit status. */
@@ -51,6 +53,15 @@ int gy_cli_ranks_check(const char *mesh, long long *ranks);
 /** Whether so many workers can have it, here or as a rank of a launch. Reports what is wrong;
  * returns the exit status. */
 int gy_cli_update_check(const gy_cli_update *update, long long workers);
+
+/**
+ * The servers of this training; those that it has started need no key. servers->worker and
+ * workers are the caller's. Reports what is wrong; returns the exit status.
+ * @param key   of --key; NULL: the user's
+ * @param kept  takes the path that servers->key_file names
+ */
+int gy_cli_update_find(const gy_cli_update *update, const char *key, bool is_plaintext,
+                       char kept[GY_CLI_ADDRESSES_BYTES], gy_train_servers *servers);
 
 /** Servers that are children of this process. */
 typedef struct gy_cli_servers {

@@ -1,5 +1,8 @@
-/* Clusters that need not exist: their description as text, meshes worth a look. */
+/* Clusters: one that need not exist, described as text; the hosts and links of ranks that do.
+ */
 #include "graph/simulate/simulate.h"
+
+#include "coll/coll.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -137,8 +140,7 @@ static gy_status take_setting(size_t key, const char *value, gy_virtual_cluster 
                          keys[key].expected);
 }
 
-/* What does not depend on one setting alone. */
-static gy_status check(const gy_virtual_cluster *cluster)
+gy_status gy_simulate_cluster_check(const gy_virtual_cluster *cluster)
 {
     GY_ASSERT(cluster->hosts >= 1 && cluster->ranks_per_host >= 1);
     const int64_t ranks = (int64_t)cluster->hosts * cluster->ranks_per_host;
@@ -153,6 +155,13 @@ static gy_status check(const gy_virtual_cluster *cluster)
                        "far=50GB/s",
                        cluster->hosts);
     }
+    return GY_OK;
+}
+
+/* Hosts that do not exist have no shared memory whose speed is known. */
+static gy_status check_near(const gy_virtual_cluster *cluster)
+{
+    GY_ASSERT(cluster->hosts >= 1);
     if (cluster->hosts > 1 && cluster->ranks_per_host > 1 && cluster->near_bytes_s == 0) {
         return gy_fail(GY_ARG,
                        "cluster: %d ranks of a host and no speed between them: expected "
@@ -185,29 +194,114 @@ static gy_status parse_setting(char *setting, bool *is_given, gy_virtual_cluster
     return take_setting(key, value, cluster);
 }
 
-gy_status gy_virtual_cluster_parse(const char *text, gy_virtual_cluster *cluster)
+/* The settings of the text over those of `made`, which is changed. */
+static gy_status parse_all(const char *text, bool *is_given, gy_virtual_cluster *made)
 {
-    GY_ASSERT(text != NULL && cluster != NULL);
-    bool is_given[GY_COUNT(keys)] = {false};
-    gy_virtual_cluster made = {
-        .hosts = 1, .ranks_per_host = 1, .near_latency_s = 2e-6, .far_latency_s = 5e-6};
+    gy_status status = GY_OK;
     char *copy = gy_copy_text("graph.simulate", text);
     if (copy == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = GY_OK;
     char *at = copy;
+    GY_ASSERT(made->hosts >= 1);
     while (status >= 0 && at != NULL) {
         char *end = strchr(at, ',');
         if (end != NULL) {
             *end++ = '\0';
         }
-        status = parse_setting(at, is_given, &made);
+        status = parse_setting(at, is_given, made);
         at = end;
     }
     gy_free(copy);
-    GY_TRY(status);
-    GY_TRY(check(&made));
+    return status;
+}
+
+static const gy_virtual_cluster one_rank = {
+    .hosts = 1, .ranks_per_host = 1, .near_latency_s = 2e-6, .far_latency_s = 5e-6};
+
+gy_status gy_virtual_cluster_parse(const char *text, gy_virtual_cluster *cluster)
+{
+    GY_ASSERT(text != NULL && cluster != NULL);
+    bool is_given[GY_COUNT(keys)] = {false};
+    gy_virtual_cluster made = one_rank;
+    GY_TRY(parse_all(text, is_given, &made));
+    GY_TRY(gy_simulate_cluster_check(&made));
+    GY_TRY(check_near(&made));
+    *cluster = made;
+    return GY_OK;
+}
+
+gy_status gy_virtual_cluster_adjust(const char *text, gy_virtual_cluster *cluster)
+{
+    enum { HOSTS, GPUS };
+    GY_ASSERT(text != NULL && cluster != NULL);
+    bool is_given[GY_COUNT(keys)] = {false};
+    gy_virtual_cluster made = *cluster;
+    const int ranks = gy_virtual_cluster_ranks(cluster);
+    GY_ASSERT(strcmp(keys[HOSTS].name, "hosts") == 0 && strcmp(keys[GPUS].name, "gpus") == 0);
+    GY_TRY(parse_all(text, is_given, &made));
+    if (is_given[HOSTS] != is_given[GPUS]) { /* one follows from the other */
+        made.hosts = is_given[HOSTS] ? made.hosts : GY_MAX(ranks / made.ranks_per_host, 1);
+        made.ranks_per_host =
+            is_given[HOSTS] ? GY_MAX(ranks / made.hosts, 1) : made.ranks_per_host;
+    }
+    if ((int64_t)made.hosts * made.ranks_per_host != ranks) {
+        return gy_fail(GY_ARG,
+                       "cluster: %d host%s of %d rank%s, and there are %d ranks: expected such "
+                       "as hosts=%d,gpus=%d",
+                       made.hosts, made.hosts == 1 ? "" : "s", made.ranks_per_host,
+                       made.ranks_per_host == 1 ? "" : "s", ranks, cluster->hosts,
+                       cluster->ranks_per_host);
+    }
+    GY_TRY(gy_simulate_cluster_check(&made));
+    *cluster = made;
+    return GY_OK;
+}
+
+/* Are hosts' ranks as many on each, and side by side? */
+static bool is_even(const gy_comm *comm)
+{
+    const int ranks = gy_comm_size(comm), hosts = gy_comm_host_count(comm);
+    GY_ASSERT(hosts >= 1 && hosts <= ranks);
+    for (int rank = 0; rank < ranks && ranks % hosts == 0; rank++) {
+        if (gy_comm_host(comm, rank) != rank / (ranks / hosts)) {
+            return false;
+        }
+    }
+    return ranks % hosts == 0;
+}
+
+/* Of ranks of one host that do not share memory. */
+static void take_near(const gy_comm *comm, gy_virtual_cluster *cluster)
+{
+    const gy_links links = gy_coll_links(comm);
+    GY_ASSERT(gy_comm_host_count(comm) == 1);
+    if (gy_comm_size(comm) > 1 && links.alpha > 0 && links.beta > 0) {
+        cluster->near_latency_s = links.alpha;
+        cluster->near_bytes_s = 1 / links.beta;
+    }
+}
+
+gy_status gy_virtual_cluster_of(gy_comm *comm, gy_virtual_cluster *cluster)
+{
+    gy_virtual_cluster made = one_rank;
+    GY_ASSERT(cluster != NULL);
+    made.ranks_per_host = comm != NULL ? gy_comm_size(comm) : 1;
+    if (made.ranks_per_host > 1 && gy_comm_host_count(comm) == 1) {
+        take_near(comm, &made);
+    } else if (made.ranks_per_host > 1) {
+        gy_comm *host = NULL;
+        const gy_links far = gy_coll_links(comm);
+        GY_ASSERT(far.alpha > 0 && far.beta > 0);
+        made.hosts = is_even(comm) ? gy_comm_host_count(comm) : gy_comm_size(comm);
+        made.ranks_per_host = gy_comm_size(comm) / made.hosts;
+        made.far_latency_s = far.alpha;
+        made.far_bytes_s = 1 / far.beta;
+        GY_TRY(gy_comm_split(comm, gy_comm_host(comm, gy_comm_rank(comm)), gy_comm_rank(comm),
+                             &host));
+        take_near(host, &made);
+        gy_comm_free(host);
+    }
     *cluster = made;
     return GY_OK;
 }
@@ -216,96 +310,4 @@ int gy_virtual_cluster_ranks(const gy_virtual_cluster *cluster)
 {
     GY_ASSERT(cluster->hosts >= 1 && cluster->ranks_per_host >= 1);
     return cluster->hosts * cluster->ranks_per_host;
-}
-
-/* ---- meshes ---- */
-
-/* Is it a mesh of the ranks with a row for each? It is added unless it is there. */
-static void add_mesh(const gy_virtual_cluster *cluster, int64_t batch, const int shape[3],
-                     gy_virtual_mesh *meshes, int *count)
-{
-    const int pipe = shape[0], model = shape[1], ranks = gy_virtual_cluster_ranks(cluster);
-    gy_virtual_mesh made = {.zero = shape[2]};
-    GY_ASSERT(pipe >= 1 && model >= 1);
-    const int data = ranks / pipe / model;
-    if (*count == GY_VIRTUAL_MESHES_MAX || ranks % pipe != 0 || ranks / pipe % model != 0 ||
-        data > batch || pipe > GY_STAGES_MAX || (made.zero > 0 && data == 1)) {
-        return;
-    }
-    size_t size = gy_print(made.axes, sizeof(made.axes), "data=%d", data);
-    if (pipe > 1) {
-        size += gy_print(made.axes + size, sizeof(made.axes) - size, ",pipe=%d", pipe);
-    }
-    if (model > 1) {
-        gy_print(made.axes + size, sizeof(made.axes) - size, ",model=%d", model);
-    }
-    for (int i = 0; i < *count; i++) {
-        if (meshes[i].zero == made.zero && strcmp(meshes[i].axes, made.axes) == 0) {
-            return;
-        }
-    }
-    GY_ASSERT(data >= 1 && data * pipe * model == ranks);
-    meshes[(*count)++] = made;
-}
-
-int gy_virtual_meshes(const gy_virtual_cluster *cluster, int64_t batch, gy_virtual_mesh *meshes)
-{
-    const int host = cluster->ranks_per_host;
-    const int half = host % 2 == 0 && host > 2 ? host / 2 : host;
-    const int shapes[][3] = {{1, 1, 0},    {1, 1, 1},    {1, 1, 3}, {1, host, 0},
-                             {1, 2, 0},    {2, 1, 0},    {4, 1, 0}, {2, host, 0},
-                             {4, host, 0}, {2, half, 0}, {2, 2, 0}, {8, 1, 0}};
-    int count = 0;
-    GY_ASSERT(batch >= 0 && host >= 1);
-    for (size_t i = 0; i < GY_COUNT(shapes); i++) {
-        add_mesh(cluster, batch, shapes[i], meshes, &count);
-    }
-    for (int pipe = 1; pipe <= GY_STAGES_MAX; pipe *= 2) { /* few rows: more of the others */
-        for (int model = 1; model <= host; model *= 2) {
-            add_mesh(cluster, batch, (const int[3]){pipe, model, 0}, meshes, &count);
-        }
-    }
-    GY_ASSERT(count <= GY_VIRTUAL_MESHES_MAX);
-    return count;
-}
-
-/* The links of an axis as placement reckons with them: its own rate of a rank is a constant,
- * so that links are slower beside it where the rank is faster. */
-static gy_links search_links(const gy_virtual_cluster *cluster, const gy_virtual_line *line)
-{
-    const bool is_far = line->hosts > 1;
-    const double faster =
-        cluster->flops_s > 0 ? cluster->flops_s / gy_simulate_nominal_flops_s : 1;
-    GY_ASSERT(faster > 0);
-    if (line->is_shared_memory) {
-        return (gy_links){.alpha = 0};
-    }
-    return (gy_links){.alpha = faster * (is_far ? line->far_latency_s : line->near_latency_s),
-                      .beta = faster * (is_far ? line->far_byte_s : line->near_byte_s),
-                      .gamma = faster * line->combine_byte_s};
-}
-
-gy_status gy_mesh_virtual(const gy_virtual_cluster *cluster, const char *axes, gy_mesh **mesh)
-{
-    GY_ASSERT(cluster != NULL && axes != NULL);
-    gy_mesh *made = gy_alloc_zero("graph.mesh", 1, sizeof(*made));
-    gy_virtual_links *links = gy_alloc_zero("graph.simulate", 1, sizeof(*links));
-    gy_status status = made == NULL || links == NULL ? GY_NOMEM : check(cluster);
-    if (status >= 0) {
-        status = gy_mesh_imagine(axes, gy_virtual_cluster_ranks(cluster), made);
-    }
-    if (status >= 0) {
-        gy_virtual_links_init(links, cluster, made);
-        for (int axis = 0; axis < made->axes; axis++) {
-            made->links[axis] = search_links(cluster, &links->lines[axis]);
-        }
-        made->stage_links = search_links(cluster, &links->pipe);
-    }
-    gy_free(links);
-    if (status < 0) {
-        gy_free(made);
-        return status;
-    }
-    *mesh = made;
-    return GY_OK;
 }

@@ -106,6 +106,87 @@ GY_TEST(test_meshes)
     }
 }
 
+/* Every division of the ranks once, in the orders that say where ranks are; no axis of size 1.
+ */
+GY_TEST(test_all_meshes)
+{
+    static const struct {
+        int hosts, gpus, count;
+    } cases[] = {{1, 1, 1}, {1, 8, 10}, {8, 1, 10}, {2, 4, 16}, {1, 6, 9}, {3, 2, 13}};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        const gy_virtual_cluster c = {.hosts = cases[i].hosts,
+                                      .ranks_per_host = cases[i].gpus,
+                                      .near_bytes_s = 1e9,
+                                      .far_bytes_s = 1e9};
+        const int ranks = gy_virtual_cluster_ranks(&c);
+        gy_virtual_mesh all[32];
+        assert_int_equal(gy_virtual_meshes_all(&c, ranks, all, 32), cases[i].count);
+        for (int k = 0; k < cases[i].count; k++) {
+            gy_mesh *mesh = NULL;
+            assert_ok(gy_mesh_virtual(&c, all[k].axes, &mesh));
+            assert_int_equal(all[k].data, gy_mesh_row_ranks(mesh));
+            assert_int_equal(all[k].pipe, GY_MAX(mesh->stages, 1));
+            assert_int_equal(all[k].data * all[k].pipe * all[k].model, ranks);
+            assert_true(ranks == 1 || strstr(all[k].axes, "=1") == NULL);
+            gy_mesh_free(mesh);
+            for (int other = 0; other < k; other++) {
+                assert_string_not_equal(all[other].axes, all[k].axes);
+            }
+        }
+        assert_int_equal(gy_virtual_meshes_all(&c, ranks, all, 1), cases[i].count);
+        assert_true(gy_virtual_meshes_all(&c, 1, all, 32) < cases[i].count || ranks == 1);
+    }
+    const gy_virtual_cluster c = {
+        .hosts = 2, .ranks_per_host = 4, .near_bytes_s = 1e9, .far_bytes_s = 1e8};
+    static const char *const three[] = {"pipe=2,data=2,model=2", "data=2,pipe=2,model=2",
+                                        "pipe=2,model=2,data=2"};
+    gy_virtual_mesh all[16];
+    assert_int_equal(gy_virtual_meshes_all(&c, 64, all, 16), 16);
+    for (size_t i = 0, found = 0; i < GY_COUNT(three); i++, found = 0) {
+        for (int k = 0; k < 16; k++) {
+            found += strcmp(all[k].axes, three[i]) == 0 ? 1 : 0;
+        }
+        assert_int_equal(found, 1);
+    }
+    assert_string_equal(all[15].axes, "model=8"); /* it leaves a host */
+}
+
+/* Settings over what ranks have: they stay as many. */
+GY_TEST(test_adjusted)
+{
+    static const struct {
+        const char *text;
+        int hosts, gpus;      /* 0: refused */
+        const char *expected; /* in the message */
+    } cases[] = {{"flops=1G", 2, 4, NULL},
+                 {"hosts=4", 4, 2, NULL},
+                 {"gpus=8", 1, 8, NULL},
+                 {"gpus=1,far=1MB/s", 8, 1, NULL},
+                 {"hosts=1,gpus=8", 1, 8, NULL},
+                 {"hosts=3", 0, 0, "3 hosts of 2 ranks, and there are 8 ranks"},
+                 {"hosts=9", 0, 0, "9 hosts of 1 rank, and there are 8 ranks"},
+                 {"hosts=2,gpus=2", 0, 0, "expected such as hosts=2,gpus=4"},
+                 {"gpu=8", 0, 0, "the nearest is gpus"}};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_virtual_cluster c = {.hosts = 2,
+                                .ranks_per_host = 4,
+                                .far_bytes_s = 1e9,
+                                .far_latency_s = 7e-6,
+                                .near_latency_s = 1e-6};
+        const gy_status status = gy_virtual_cluster_adjust(cases[i].text, &c);
+        assert_int_equal(status, cases[i].hosts > 0 ? GY_OK : GY_ARG);
+        assert_true(status >= 0 || strstr(gy_error_text(), cases[i].expected) != NULL);
+        assert_int_equal(c.hosts, cases[i].hosts > 0 ? cases[i].hosts : 2);
+        assert_int_equal(c.ranks_per_host, cases[i].hosts > 0 ? cases[i].gpus : 4);
+        assert_true(c.far_latency_s == 7e-6); /* what is not named stays */
+    }
+    gy_virtual_cluster one = {.hosts = 1, .ranks_per_host = 4};
+    assert_status(gy_virtual_cluster_adjust("hosts=2", &one), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "expected such as far="));
+    assert_ok(gy_virtual_cluster_of(NULL, &one));
+    assert_int_equal(gy_virtual_cluster_ranks(&one), 1);
+}
+
 /* The last rank of all, in stage 0; who is where follows from the order of the axes. */
 GY_TEST(test_mesh)
 {

@@ -30,7 +30,8 @@ gy_virtual_line gy_virtual_line_of(const gy_virtual_cluster *cluster, int last, 
                             .hosts = 1,
                             .per_host = 1,
                             .is_shared_memory =
-                                cluster->near_bytes_s == 0 && cluster->hosts == 1};
+                                cluster->near_bytes_s == 0 &&
+                                (cluster->hosts == 1 || cluster->ranks_per_host > 1)};
     GY_ASSERT(ranks >= 1 && apart >= 1 && last >= (ranks - 1) * apart);
     int here = 0, host = -1;
     for (int i = 0; i < ranks; i++) {
@@ -80,7 +81,7 @@ double gy_virtual_links_message(const gy_virtual_links *links, double bytes)
 {
     const gy_virtual_line *pipe = &links->pipe;
     GY_ASSERT(bytes >= 0 && pipe->ranks > 1);
-    if (pipe->is_shared_memory) {
+    if (pipe->is_shared_memory && pipe->hosts == 1) {
         return message_latency_s + bytes * message_byte_s;
     }
     return pipe->hosts > 1 ? fmax(pipe->far_latency_s + bytes * pipe->far_byte_s,

@@ -95,6 +95,22 @@ GY_TEST(test_played_and_closed)
     }
 }
 
+/* Hosts that have memory of their own: inside one as on one host, across as with links. */
+GY_TEST(test_memory_of_hosts)
+{
+    gy_virtual_cluster c = cluster(2, 4), one = cluster(1, 4);
+    c.near_bytes_s = one.near_bytes_s = 0;
+    const double bytes = 64e6, near = exchange(&c, 4, 1, "allreduce", bytes);
+    assert_near(near, exchange(&one, 4, 1, "allreduce", bytes), 1e-9);
+    const double far = exchange(&c, 2, 4, "allreduce", bytes);
+    assert_near(far, 4 * bytes / 50e9, 0.7); /* combining is added */
+    assert_true(far > 4 * bytes / 50e9);
+    gy_mesh *mesh = NULL;
+    assert_ok(gy_mesh_virtual(&c, "data=2,model=4", &mesh));
+    assert_true(mesh->links[0].beta > 0 && mesh->links[1].beta == 0);
+    gy_mesh_free(mesh);
+}
+
 /* Lecture A: ResNet-50, 97.5 MB, 3 steps a second, 256 nodes at one server: 74.9 GB/s, more
  * than its link of 50 GB/s; the lecture's 73.1 divides by 1024. Among themselves they send 0.6
  * GB/s each. */

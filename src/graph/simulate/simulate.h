@@ -10,6 +10,11 @@
 #include <gyre/pipe.h>
 #include <gyre/simulate.h>
 
+/* ---- cluster ---- */
+
+/** What does not depend on one setting alone. GY_ARG too many ranks, no speed between hosts */
+GY_MUST_CHECK gy_status gy_simulate_cluster_check(const gy_virtual_cluster *cluster);
+
 /* ---- links ---- */
 
 enum { GY_VIRTUAL_POINTS = 16, GY_VIRTUAL_PLAYED = 16 };
@@ -20,7 +25,7 @@ typedef struct gy_virtual_line {
     int hosts;                          /* that have some of them */
     int per_host;                       /* ranks of it on the host with most */
     int32_t host_of[GY_VIRTUAL_PLAYED]; /* of so few ranks */
-    bool is_shared_memory;
+    bool is_shared_memory;              /* what of it is inside a host */
     double near_latency_s, near_byte_s;
     double far_latency_s, far_byte_s; /* of this line's share of a host's link */
     double combine_byte_s;
