@@ -50,7 +50,7 @@ GY_TEST(auto_trains)
 {
     assert_ends("gyre train mlp -q -d digits -b 16 --steps 3 -n 2 --mesh auto "
                 "--cluster hosts=2,far=1MB/s,flops=1G -o trained",
-                0, "mesh auto on 2 hosts of 1: 2 ranks, shared memory, 0.001 GB/s far");
+                0, "mesh auto on 2 hosts of 1: 2 ranks, 0.001 GB/s far");
     assert_int_equal(shell("[ -f trained/model.safetensors ]"), 0);
     assert_ends("gyre train mlp -q -d digits -b 16 --steps 1 -n 2 --mesh auto --memory 1kB "
                 "-o trained",
