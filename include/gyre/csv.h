@@ -37,6 +37,8 @@ extern "C" {
 /** A CSV file that is open. */
 typedef struct gy_csv gy_csv;
 
+enum { GY_CSV_NULL_BYTES_MAX = 63 };
+
 /** How a file is read. Zero: commas, a header, all columns, types found. */
 typedef struct gy_csv_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -58,6 +60,11 @@ typedef struct gy_csv_options {
     /* `columns` were found: a value that finding them would not have taken ends with GY_TYPE,
      * as where they are found here. */
     bool is_found;
+    int64_t skip_lines;    /* before the header or the first row, whatever they are; their
+                              double quotes are even in number */
+    const char *null_text; /* a field of these bytes, without quotes, is null as an empty one
+                              is: "NA"; copied; NULL or "": none. Up to GY_CSV_NULL_BYTES_MAX
+                              bytes without a quote, delimiter or line end */
 } gy_csv_options;
 
 /**

@@ -80,11 +80,13 @@ GY_API void gy_rows_session_free(gy_rows_session *session);
 
 typedef struct gy_rows_read_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
-    char delimiter;     /* ASCII; 0: ',' */
+    char delimiter;     /* ASCII; 0: ',', or a tab where the name ends in .tsv */
     bool has_no_header; /* the first row is one like the others */
     /* Names and types of all columns, as gy_schema_parse reads them: "a int, b text"; copied.
      * NULL: those of the header, with the types that fit all rows */
     const char *columns;
+    int64_t skip_lines;    /* lines before the header or the first row that are left out */
+    const char *null_text; /* what stands for null beside the empty field: "NA"; copied */
 } gy_rows_read_options;
 
 /** The rows of a CSV file, or of all files whose names match a pattern with *, ? or […], in the

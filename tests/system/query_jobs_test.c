@@ -45,6 +45,12 @@ static const char *const lines[] = {
     "! gyre query --timeout 5 'select 1' 2>said; grep -q 'query: --timeout is an option of a "
     "job: expected "
     "--processes or --memo' said",
+    "for i in 1 2; do (echo '# a \"note\"'; echo; echo n,m; seq 300 | sed 's/.*7$/NA/; "
+    "s/$/,NA/'; echo 5,2) >noted$i.csv; done; for o in '-w 1' '-p 2' '-p 2 --split 64'; do "
+    "gyre "
+    "query $o --format csv \"select count(*), count(n), sum(n), sum(m) from "
+    "read_csv('noted?.csv', "
+    "skip => 1, nullstr => 'NA')\" | tail -1 | grep -qx 602,542,81190,4 || exit 1; done",
     /* what is said of stages */
     "gyre query --tables . -p 3 --explain 'select c, sum(b) from t group by c' | grep -qx "
     "'stage 0: a vertex a piece, groups in part, 3 parts by the hash of c\\|stage 0: 1 vertex, "

@@ -286,14 +286,20 @@ static bool is_job(void)
 static const char *option_of_job(void)
 {
     const gy_job_settings *job = &settings.job;
-    return job->timeout > 0             ? "timeout"
-           : job->heartbeat_timeout > 0 ? "heartbeat-timeout"
-           : job->folder != NULL        ? "folder"
-           : job->memo_bytes > 0        ? "memo-quota"
-           : job->trace != NULL         ? "trace"
-           : job->sandbox != NULL       ? "sandbox"
-           : settings.split > 0         ? "split"
-                                        : NULL;
+    const struct {
+        const char *name;
+        bool is_given;
+    } options_of_job[] = {
+        {"timeout", job->timeout > 0},   {"heartbeat-timeout", job->heartbeat_timeout > 0},
+        {"folder", job->folder != NULL}, {"memo-quota", job->memo_bytes > 0},
+        {"trace", job->trace != NULL},   {"sandbox", job->sandbox != NULL},
+        {"split", settings.split > 0}};
+    for (size_t i = 0; i < sizeof(options_of_job) / sizeof(options_of_job[0]); i++) {
+        if (options_of_job[i].is_given) {
+            return options_of_job[i].name;
+        }
+    }
+    return NULL;
 }
 
 static int check_options(const char *operand)
@@ -470,7 +476,8 @@ const gy_command gy_command_query = {
         "and drop view, which lasts for the statements behind it. Grammar and meaning are\n"
         "PostgreSQL's. A table is a CSV file by its path (\"log.csv\"), files by a pattern\n"
         "(\"log/*.csv\"), read_csv('f', delim => '|', header => false, columns => 'a int, b\n"
-        "text'), or NAME for NAME.csv of the folder --tables. gz and zst are read as they are.",
+        "text', skip => 2, nullstr => 'NA'), or NAME for NAME.csv of the folder --tables. gz\n"
+        "and zst are read as they are.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

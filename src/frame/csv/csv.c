@@ -15,6 +15,7 @@ struct gy_csv {
         *is_empty; /* (schema count) no row that was looked at has a value; NULL: types given */
     bool is_found; /* they were found before: values are not cast to them */
     size_t cut_bytes, sample_bytes;
+    char null_text[GY_CSV_NULL_BYTES_MAX + 1];
     uint64_t first_row; /* where the rows begin */
     gy_csv_window window;
     gy_csv_cut *cuts; /* (cut_count + 1) NULL: it was not split */
@@ -177,9 +178,16 @@ static gy_status set_types(gy_csv *csv, const gy_csv_type *types)
     return GY_OK;
 }
 
+static gy_text_view null_text_of(const gy_csv *csv)
+{
+    return (gy_text_view){csv->null_text, strlen(csv->null_text)};
+}
+
 static gy_status types_init(const gy_csv *csv, gy_csv_types *types)
 {
-    *types = (gy_csv_types){.indices = csv->indices, .count = gy_schema_count(csv->schema)};
+    *types = (gy_csv_types){.null_text = null_text_of(csv),
+                            .indices = csv->indices,
+                            .count = gy_schema_count(csv->schema)};
     types->types = gy_alloc_zero("frame.csv", (size_t)types->count, sizeof(*types->types));
     return types->types != NULL ? GY_OK : GY_NOMEM;
 }
@@ -244,6 +252,20 @@ static gy_status check_options(const gy_csv_options *options)
         return gy_fail(GY_ARG, "cuts of %zu bytes: expected a power of two from 64 to 2^30",
                        cut);
     }
+    if (options->skip_lines < 0) {
+        return gy_fail(GY_ARG, "%lld lines to skip: expected none or more",
+                       (long long)options->skip_lines);
+    }
+    const char *null_text = options->null_text != NULL ? options->null_text : "";
+    const char none[] = {'"', '\n', '\r',
+                         (char)(options->delimiter != 0 ? options->delimiter : ','), '\0'};
+    if (strlen(null_text) > GY_CSV_NULL_BYTES_MAX || strpbrk(null_text, none) != NULL) {
+        return gy_fail(
+            GY_ARG,
+            "a text for null: expected at most %d bytes without a quote, delimiter or "
+            "line end",
+            GY_CSV_NULL_BYTES_MAX);
+    }
     if (options->used_count < 0 || options->used_count > GY_FRAME_COLUMNS_MAX) {
         return gy_fail(GY_ARG, "%d columns to read", options->used_count);
     }
@@ -287,7 +309,10 @@ static gy_status open_csv(gy_csv *csv, const gy_csv_options *options)
                               .way = gy_way_best(),
                               .delimiter = ',',
                               .row_bytes_max = GY_CSV_ROW_BYTES_MAX,
-                              .is_part = options->is_part};
+                              .is_part = options->is_part,
+                              .skip_lines = options->skip_lines};
+    (void)gy_print(csv->null_text, sizeof(csv->null_text), "%s",
+                   options->null_text != NULL ? options->null_text : "");
     if (options->delimiter != 0) {
         csv->rows.delimiter = options->delimiter;
     }
@@ -349,6 +374,7 @@ static gy_status read_rows(gy_csv *csv, gy_csv_window *window, uint64_t limit, g
                                                                           : GY_READING_STRICT);
     const gy_csv_visitor visitor = gy_csv_columns_visitor(&columns);
     columns.is_empty = csv->is_empty;
+    columns.null_text = null_text_of(csv);
     if (status == GY_OK && csv->rows.columns > 0) {
         status = gy_csv_visit(&csv->rows, window, limit, &visitor);
     }

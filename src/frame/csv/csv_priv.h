@@ -13,6 +13,8 @@
 
 #include <gyre/csv.h>
 
+#include <string.h>
+
 enum {
     GY_CSV_PORTION_BYTES = 32 << 10, /* of text whose separators are found at once */
     GY_CSV_ROW_BYTES_MAX = 1 << 30,
@@ -156,6 +158,7 @@ typedef struct gy_csv_rows {
     const char *source;   /* of the number of columns: "the header", ... */
     size_t row_bytes_max; /* at most GY_CSV_ROW_BYTES_MAX */
     bool is_part;         /* of a file, from its middle: no byte order mark stands there */
+    int64_t skip_lines;   /* before the first row */
 } gy_csv_rows;
 
 /**
@@ -166,6 +169,14 @@ typedef struct gy_csv_rows {
  */
 GY_MUST_CHECK gy_status gy_csv_visit(const gy_csv_rows *rows, gy_csv_window *window,
                                      uint64_t limit, const gy_csv_visitor *visitor);
+
+/** Whether an unquoted field is null. */
+static inline bool gy_csv_is_null(gy_text_view field, gy_text_view null_text)
+{
+    return field.size_bytes == 0 ||
+           (field.size_bytes == null_text.size_bytes &&
+            memcmp(field.data, null_text.data, null_text.size_bytes) == 0);
+}
 
 /** "FILE:LINE" of a byte of the window. */
 GY_MUST_CHECK gy_status gy_csv_place(gy_csv_bytes *bytes, const gy_csv_window *window,
@@ -206,6 +217,7 @@ typedef struct gy_csv_columns {
     gy_frame_reading how;
     /* (schema count) borrowed: had no values when types were found; NULL: none */
     const bool *is_empty;
+    gy_text_view null_text; /* what is null beside the empty field; no bytes: nothing */
     gy_frame_maker *makers; /* (schema count) */
     gy_text scratch;        /* a field without its doubled quotes */
     int64_t rows;
@@ -230,7 +242,8 @@ typedef struct gy_csv_type {
 } gy_csv_type;
 
 typedef struct gy_csv_types {
-    const int *indices; /* (count) of the file's columns */
+    gy_text_view null_text; /* as of gy_csv_columns */
+    const int *indices;     /* (count) of the file's columns */
     int count;
     gy_csv_type *types; /* (count) */
     gy_text scratch;

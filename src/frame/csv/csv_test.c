@@ -565,6 +565,89 @@ GY_TEST(headers_and_files_without_rows)
     }
 }
 
+static gy_status take_text(void *arg, const void *data, size_t size_bytes)
+{
+    gy_text_add_bytes(arg, data, size_bytes);
+    return GY_OK;
+}
+
+/* All rows as CSV: in order, or cut by cut. */
+static void write_rows(gy_csv *csv, bool is_cut, gy_text *out)
+{
+    const gy_csv_write_options how = GY_OPTIONS(gy_csv_write_options, .has_no_header = true);
+    gy_frame *frame = NULL;
+    gy_status status = is_cut ? gy_csv_split(csv, NULL) : GY_OK;
+    assert_ok(status);
+    for (int64_t cut = 0; is_cut && cut < gy_csv_cut_count(csv); cut++) {
+        assert_ok(gy_csv_read_cut(csv, cut, &frame));
+        assert_ok(gy_csv_write(frame, &how, take_text, out));
+        gy_frame_drop(frame);
+    }
+    while (!is_cut && (status = gy_csv_next(csv, &frame)) == GY_OK) {
+        assert_ok(gy_csv_write(frame, &how, take_text, out));
+        gy_frame_drop(frame);
+    }
+}
+
+/* Lines before the header have quotes and delimiters of their own; NA is null where no quotes
+ * stand around it. */
+static void make_annotated(random_file *file, gy_text *rows)
+{
+    *file = (random_file){.delimiter = ','};
+    put(file, "\xef\xbb\xbf# by \"us\n\n and\" 1,2,3\r\nsaid \"it\"\nid,v,t\n");
+    for (int i = 0; i < 60; i++) {
+        char row[64];
+        (void)gy_print(row, sizeof(row), "%d,%s,\"NA\n%s\"\n", i,
+                       i % 3 == 0   ? "NA"
+                       : i % 3 == 1 ? ""
+                                    : "7",
+                       i == 30 ? "\"\"" : "");
+        put(file, row);
+        gy_text_add(rows, "%d,%s,\"NA\n%s\"\n", i, i % 3 == 2 ? "7" : "",
+                    i == 30 ? "\"\"" : "");
+    }
+    put(file, "60,NA,NA\n61,8,\"NA\"\n");
+    gy_text_add(rows, "60,,\n61,8,NA\n");
+}
+
+GY_TEST(lines_are_skipped_and_a_text_is_null)
+{
+    random_file file;
+    unsigned char packed[FILE_BYTES + 200];
+    gy_text rows = {.data = NULL};
+    make_annotated(&file, &rows);
+    const size_t packed_bytes = pack(&file, packed, sizeof(packed));
+    for (int how = 0; how < 4; how++) { /* in order, by cuts, compressed, types of all rows */
+        gy_text read = {.data = NULL};
+        gy_csv *csv = NULL;
+        const gy_csv_options options =
+            GY_OPTIONS(gy_csv_options, .skip_lines = 4, .null_text = "NA", .cut_bytes = 64,
+                       .encoding = how == 2 ? GY_ENCODING_GZIP : GY_ENCODING_PLAIN);
+        assert_ok(gy_csv_open_memory(how == 2 ? packed : (const void *)file.text,
+                                     how == 2 ? packed_bytes : file.size, "x.csv", &options,
+                                     &csv));
+        assert_ok(how == 3 ? gy_csv_retype(csv, NULL) : GY_OK);
+        assert_int_equal(gy_schema_field(gy_csv_schema(csv), 1)->kind, GY_FIELD_INT64);
+        write_rows(csv, how == 1, &read);
+        assert_string_equal(gy_text_get(&read), gy_text_get(&rows));
+        gy_text_free(&read);
+        gy_csv_close(csv);
+    }
+    gy_text_free(&rows);
+    gy_csv *csv = NULL;
+    assert_ok(open_text(
+        "a\nb\n1\nx\n",
+        &GY_OPTIONS(gy_csv_options, .skip_lines = 1, .sample_bytes = 1, .cut_bytes = 64),
+        &csv));
+    gy_frame *frame = NULL;
+    assert_status(gy_csv_next(csv, &frame), GY_TYPE); /* lines are those of the file */
+    assert_non_null(strstr(gy_error_text(), "x.csv:4: x in column 'b'"));
+    gy_csv_close(csv);
+    assert_ok(open_text("a\nb", &GY_OPTIONS(gy_csv_options, .skip_lines = 3), &csv));
+    assert_int_equal(gy_schema_count(gy_csv_schema(csv)), 0);
+    gy_csv_close(csv);
+}
+
 GY_TEST(bad_files_are_refused_by_file_and_line)
 {
     static const struct {
@@ -644,14 +727,26 @@ GY_TEST(parts_are_read_as_the_file_is)
 GY_TEST(bad_options_are_refused)
 {
     gy_csv *csv = NULL;
+    char long_text[GY_CSV_NULL_BYTES_MAX + 2];
+    memset(long_text, 'x', sizeof(long_text));
+    long_text[sizeof(long_text) - 1] = '\0';
     const gy_csv_options rows[] = {
-        {.delimiter = '"'}, {.delimiter = '\n'}, {.delimiter = '\r'},    {.delimiter = '\xa7'},
-        {.cut_bytes = 100}, {.cut_bytes = 32},   {.columns = "a money"}, {.used_count = -1},
+        {.delimiter = '"'},       {.delimiter = '\n'},   {.delimiter = '\r'},
+        {.delimiter = '\xa7'},    {.cut_bytes = 100},    {.cut_bytes = 32},
+        {.columns = "a money"},   {.used_count = -1},    {.skip_lines = -1},
+        {.null_text = "a,b"},     {.null_text = "\"\""}, {.delimiter = ';', .null_text = "a;"},
+        {.null_text = long_text},
     };
     for (size_t i = 0; i < GY_COUNT(rows); i++) {
         assert_status(open_text("a\n1\n", &rows[i], &csv), GY_ARG);
     }
     assert_status(gy_csv_open("/no/such.csv", NULL, &csv), GY_NOTFOUND);
+    assert_status(
+        open_text("a \"b\nc\n\"1\"\n", &GY_OPTIONS(gy_csv_options, .skip_lines = 2), &csv),
+        GY_FORMAT);
+    assert_string_equal(
+        gy_error_text(),
+        "x.csv:2: an odd number of double quotes in the lines that are skipped");
 }
 
 GY_TEST(a_row_has_a_limit)

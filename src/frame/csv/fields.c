@@ -31,7 +31,7 @@ static inline bool take_value(gy_csv_columns *columns, const gy_csv_block *block
                               size_t column, gy_text_view *value)
 {
     *value = gy_csv_field(block, row, column);
-    if (value->size_bytes == 0) {
+    if (gy_csv_is_null(*value, columns->null_text)) {
         return false;
     }
     if (block->has_quotes && value->data[0] == '"') {

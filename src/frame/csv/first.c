@@ -16,6 +16,31 @@ static gy_status skip_mark(const gy_csv_rows *rows, gy_csv_window *window)
     return GY_OK;
 }
 
+/* Move the window behind lines that are no rows. Their quotes must be even: whether a line end
+ * is one of a row is told by all quotes before it. */
+static gy_status skip_lines(const gy_csv_rows *rows, gy_csv_window *window)
+{
+    bool is_odd = false;
+    for (int64_t left = rows->is_part ? 0 : rows->skip_lines; left > 0;) {
+        GY_TRY(gy_csv_fill(rows->bytes, window, GY_CSV_PORTION_BYTES));
+        const char *end = memchr(window->data, '\n', window->size_bytes);
+        const size_t size = end != NULL ? (size_t)(end + 1 - window->data) : window->size_bytes;
+        for (size_t i = 0; i < size; i++) {
+            is_odd = is_odd != (window->data[i] == '"');
+        }
+        left -= end != NULL;
+        if (size == 0) {
+            break; /* the file has fewer lines */
+        }
+        if (left == 0 && is_odd) {
+            return gy_csv_fail(rows->bytes, window, 0, GY_FORMAT,
+                               "an odd number of double quotes in the lines that are skipped");
+        }
+        gy_csv_skip(rows->bytes, window, size);
+    }
+    return GY_OK;
+}
+
 /* Fill the window to the first byte that is no line end. */
 static gy_status skip_line_ends(const gy_csv_rows *rows, gy_csv_window *window, size_t *at)
 {
@@ -77,6 +102,7 @@ gy_status gy_csv_first_find(const gy_csv_rows *rows, gy_csv_window *window, gy_c
 {
     *first = (gy_csv_first){.fields = 0};
     GY_TRY(skip_mark(rows, window));
+    GY_TRY(skip_lines(rows, window));
     GY_TRY(skip_line_ends(rows, window, &first->at));
     if (first->at == window->size_bytes) {
         return GY_OK;

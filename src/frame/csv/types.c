@@ -70,7 +70,7 @@ static size_t take_types(void *arg, const gy_csv_block *block, gy_status *status
         gy_csv_type *type = &types->types[i];
         for (size_t row = 0; row < block->rows && type->refused != ALL; row++) {
             gy_text_view value = gy_csv_field(block, row, (size_t)types->indices[i]);
-            if (value.size_bytes == 0) {
+            if (gy_csv_is_null(value, types->null_text)) {
                 continue;
             }
             if (value.data[0] == '"') {

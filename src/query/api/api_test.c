@@ -40,6 +40,14 @@ static gy_rows *windows(void)
     return gy_rows_skip(gy_rows_limit(gy_rows_skip(sorted, 1), 3, 0), 1);
 }
 
+static gy_rows *behind_lines(void)
+{
+    const gy_rows_read_options options = GY_OPTIONS(gy_rows_read_options, .has_no_header = true,
+                                                    .skip_lines = 1, .null_text = "200");
+    return gy_rows_select(read_file("log.csv", &options),
+                          "count(*) as n, count(column2) as failed");
+}
+
 static gy_rows *few(void)
 {
     return gy_rows_take(gy_rows_take(gy_rows_select(log_rows(), "url"), 2), 9);
@@ -257,6 +265,7 @@ static const struct {
     {filtered_order, "bytes\n1\n5\n7\n"},
     {windows, "bytes\n7\n10\n"},
     {few, "url\n/a\n/b\n"},
+    {behind_lines, "n,failed\n6,2\n"},
     {first_behind_all, "n\n0\n"},
     {limited_then_filtered, "bytes\n5\n"},
     {different, "url\n/c\n/b\n/a\n"},

@@ -29,7 +29,7 @@ static gy_sql_from *from_new(const gy_rows_call *call, gy_sql_from_kind kind)
 
 /* ---- Files ---- */
 
-enum { ARGUMENTS = 4 };
+enum { ARGUMENTS = 6 };
 
 /* Add an argument of read_csv. */
 static gy_status add_argument(const gy_rows_call *call, gy_sql_from *from, const char *name,
@@ -68,6 +68,14 @@ static gy_status read_csv(const gy_rows_call *call, const char *pattern,
     }
     if (options->has_no_header) {
         GY_TRY(add_argument(call, from, "header", GY_SQL_BOOLEAN, "false"));
+    }
+    if (options->skip_lines != 0) {
+        char lines[24];
+        (void)gy_print(lines, sizeof(lines), "%lld", (long long)options->skip_lines);
+        GY_TRY(add_argument(call, from, "skip", GY_SQL_NUMBER, lines));
+    }
+    if (options->null_text != NULL) {
+        GY_TRY(add_argument(call, from, "nullstr", GY_SQL_TEXT, options->null_text));
     }
     *out = from;
     return options->columns != NULL

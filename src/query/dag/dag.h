@@ -144,7 +144,9 @@ typedef struct gy_query_reading {
                             '0'; NULL: the reader knows */
     char delimiter;
     bool has_no_header, is_part, is_found; /* as of gy_csv_options */
-    bool has_all;                          /* a name stands in the file twice */
+    int64_t skip_lines;
+    const char *null_text; /* NULL: none */
+    bool has_all;          /* a name stands in the file twice */
     size_t sample_bytes;
     uint64_t memory_bytes; /* of operators; 0: no bound */
 } gy_query_reading;

@@ -4,7 +4,7 @@
 
 #include "query/dag/dag.h"
 
-#define GY_FRAGMENT_MAGIC "gyre-query-2 "
+#define GY_FRAGMENT_MAGIC "gyre-query-3 "
 
 /** Bits of an expression's and of a reading's flags in a fragment's text. */
 enum {

@@ -123,7 +123,8 @@ GY_TEST(plans_are_cut_where_rows_come_together)
 
 static void write_stage(const gy_query_stages *stages, uint32_t stage, gy_text *text)
 {
-    const gy_query_reading reading = {.columns = "a int", .delimiter = '|', .is_part = true};
+    const gy_query_reading reading = {
+        .columns = "a int", .delimiter = '|', .is_part = true, .null_text = "N A"};
     gy_query_fragment_write(stages, stages->items[stage], &reading, text);
     assert_int_equal(text->status, GY_OK);
 }
@@ -260,6 +261,7 @@ static void break_text(const gy_text *text, gy_random *chance)
     assert_int_equal(gy_query_fragment_read(text->data, text->size_bytes, &read), GY_OK);
     assert_int_equal(read.reading.delimiter, '|');
     assert_true(read.reading.is_part && !read.reading.is_found);
+    assert_string_equal(read.reading.null_text, "N A");
     gy_query_fragment_fini(&read);
     for (size_t size = 0; size < text->size_bytes; size++) {
         assert_int_equal(gy_query_fragment_read(text->data, size, &read), GY_FORMAT);

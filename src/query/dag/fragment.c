@@ -255,6 +255,8 @@ static void put_reading(writer *to, const gy_query_reading *reading)
 {
     put_text(to, reading->columns);
     put_text(to, reading->empties);
+    put_text(to, reading->null_text);
+    put(to, reading->is_part ? 0 : reading->skip_lines);
     put(to, reading->delimiter);
     put(to, (reading->has_no_header ? GY_FRAGMENT_NO_HEADER : 0) |
                 (reading->is_part ? GY_FRAGMENT_PART : 0) |

@@ -457,6 +457,7 @@ static gy_status open_csv(gy_query_work *work, const gy_query_node *node, piece 
         .used_count = how->has_all ? 0 : (int)node->count,
         .encoding = how->is_part ? GY_ENCODING_PLAIN : GY_ENCODING_AUTO,
         .sample_bytes = how->sample_bytes, .is_part = how->is_part, .is_found = how->is_found,
+        .skip_lines = how->skip_lines, .null_text = how->null_text,
         .cut_bytes = is_sampled(work) ? SAMPLE_CUT_BYTES : 0);
     GY_TRY(
         gy_csv_open_memory(in->bytes.data, in->bytes.size_bytes, "piece", &options, &in->csv));

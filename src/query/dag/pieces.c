@@ -117,6 +117,8 @@ gy_status gy_query_pieces_make(const gy_query_table *table, size_t piece_bytes,
     const gy_query_reading whole = {.columns = files->columns,
                                     .delimiter = files->options.delimiter,
                                     .has_no_header = files->options.has_no_header,
+                                    .skip_lines = files->options.skip_lines,
+                                    .null_text = files->options.null_text,
                                     .has_all = has_twice(table->schema),
                                     .sample_bytes = files->options.sample_bytes};
     gy_status status = GY_OK;

@@ -357,6 +357,8 @@ static void get_reading(reader *from, gy_query_reading *reading)
 {
     reading->columns = get_text(from);
     reading->empties = get_text(from);
+    reading->null_text = get_text(from);
+    reading->skip_lines = get(from, 0, INT64_MAX);
     reading->delimiter = (char)get(from, 0, 127);
     const int64_t flags = get(from, 0, 15);
     reading->has_no_header = (flags & GY_FRAGMENT_NO_HEADER) != 0;

@@ -24,8 +24,9 @@ struct gy_query_files {
     char **paths; /* (count) */
     size_t count;
     gy_csv_options options; /* of every open */
-    char *columns; /* types of all files, that of each may differ; NULL: those of each */
-    bool is_given; /* the types, by the statement */
+    char *columns;   /* types of all files, that of each may differ; NULL: those of each */
+    char *null_text; /* of `options`; NULL: none */
+    bool is_given;   /* the types, by the statement */
     bool is_retyped;
 };
 

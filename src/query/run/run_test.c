@@ -30,6 +30,8 @@ static const struct {
     {"void3.csv", "n,m,o\n3,9,\n"},
     {"other.csv", "n\n1\n2\n"},
     {"bar.csv", "1|2\n3|4\n"},
+    {"noted.csv", "# by \"us\"\nn|s\n1|NA\n3|\"NA\"\n"},
+    {"tabs.tsv", "n\ts\n1\ta\n"},
     {"ragged.csv", "a,b\n1,2\n3\n"},
 };
 
@@ -201,6 +203,10 @@ static const struct {
     {"select * from \"FOLDER/none*.csv\"", GY_NOTFOUND, "no file has such a name"},
     {"select * from read_csv('FOLDER/bar.csv', '|')", GY_ARG, "argument 2 needs a name"},
     {"select * from read_csv('FOLDER/bar.csv', quote => 'x')", GY_ARG, "argument quote"},
+    {"select * from read_csv('FOLDER/bar.csv', skip => 1.5)", GY_ARG, "argument skip"},
+    {"select * from read_csv('FOLDER/bar.csv', skip => -1)", GY_ARG, "argument skip"},
+    {"select * from read_csv('FOLDER/bar.csv', delim => '\\n')", GY_ARG, "argument delim"},
+    {"select * from read_csv('FOLDER/bar.csv', nullstr => '1,')", GY_ARG, "a text for null"},
     {"select 1; selct", GY_FORMAT, NULL},
     {"create view v as select q from t", GY_NOTFOUND, "there is no column \"q\""},
     {"create view v as select 1; create view v as select 2", GY_EXISTS,

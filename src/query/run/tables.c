@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <glob.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@ static void free_files(gy_query_files *files)
     gy_free(files->paths);
     gy_free(files->key);
     gy_free(files->columns);
+    gy_free(files->null_text);
     gy_free(files);
 }
 
@@ -142,13 +144,40 @@ static gy_status find_paths(const gy_query_tables *tables, const gy_sql_from *fr
 
 /* ---- read_csv ---- */
 
+/* A delimiter: a byte, or \t as people write a tab. */
+static bool take_delimiter(const gy_sql_node *value, char *delimiter)
+{
+    const bool is_tab = value->kind == GY_SQL_TEXT && strcmp(value->text, "\\t") == 0;
+    if (value->kind != GY_SQL_TEXT || (strlen(value->text) != 1 && !is_tab)) {
+        return false;
+    }
+    *delimiter = (char)(is_tab ? '\t' : value->text[0]);
+    return true;
+}
+
+static bool take_lines(const gy_sql_node *value, int64_t *lines)
+{
+    char *end = NULL;
+    const bool is_number = value->kind == GY_SQL_NUMBER;
+    *lines = is_number ? strtoll(value->text, &end, 10) : 0;
+    return is_number && *end == '\0' && *lines >= 0 && strlen(value->text) <= 9;
+}
+
 static gy_status take_argument(const char *name, const gy_sql_node *value,
                                gy_query_files *files)
 {
     if ((strcmp(name, "delim") == 0 || strcmp(name, "sep") == 0) &&
-        value->kind == GY_SQL_TEXT && strlen(value->text) == 1) {
-        files->options.delimiter = value->text[0];
+        take_delimiter(value, &files->options.delimiter)) {
         return GY_OK;
+    }
+    if (strcmp(name, "skip") == 0 && take_lines(value, &files->options.skip_lines)) {
+        return GY_OK;
+    }
+    if (strcmp(name, "nullstr") == 0 && value->kind == GY_SQL_TEXT &&
+        files->null_text == NULL) {
+        files->null_text = gy_copy_text("query.null", value->text);
+        files->options.null_text = files->null_text;
+        return files->null_text != NULL ? GY_OK : GY_NOMEM;
     }
     if (strcmp(name, "header") == 0 && value->kind == GY_SQL_BOOLEAN) {
         files->options.has_no_header = strcmp(value->text, "false") == 0;
@@ -159,10 +188,11 @@ static gy_status take_argument(const char *name, const gy_sql_node *value,
         files->is_given = true;
         return files->columns != NULL ? GY_OK : GY_NOMEM;
     }
-    return gy_fail(GY_ARG,
-                   "read_csv: argument %s: expected delim => 'one byte', header => true or "
-                   "false, columns => 'name type, …', each once",
-                   name);
+    return gy_fail(
+        GY_ARG,
+        "read_csv: argument %s: expected delim => 'one byte', header => true or "
+        "false, columns => 'name type, …', skip => lines, nullstr => 'text', each once",
+        name);
 }
 
 static gy_status take_arguments(const gy_sql_from *from, gy_query_files *files)
@@ -179,7 +209,7 @@ static gy_status take_arguments(const gy_sql_from *from, gy_query_files *files)
         if (from->names[i] == NULL) {
             return gy_fail(GY_ARG,
                            "read_csv: argument %u needs a name: delim =>, header =>, "
-                           "columns =>",
+                           "columns =>, skip =>, nullstr =>",
                            i + 1);
         }
         for (uint32_t k = 1; k < i; k++) {
@@ -352,6 +382,17 @@ static char *key_of(const gy_sql_from *from)
     return key;
 }
 
+/* Files whose names end in .tsv, or .tsv.gz and the like, have tabs unless the statement says.
+ */
+static void choose_delimiter(gy_query_files *files)
+{
+    const char *slash = strrchr(files->paths[0], '/');
+    const char *dot = strstr(slash != NULL ? slash : files->paths[0], ".tsv");
+    if (files->options.delimiter == '\0' && dot != NULL && (dot[4] == '\0' || dot[4] == '.')) {
+        files->options.delimiter = '\t';
+    }
+}
+
 static gy_status find(void *arg, const gy_sql_from *from, const gy_query_table **table)
 {
     gy_query_tables *tables = arg;
@@ -374,7 +415,10 @@ static gy_status find(void *arg, const gy_sql_from *from, const gy_query_table *
     files->key = key;
     gy_status status = from->kind == GY_SQL_FUNCTION ? take_arguments(from, files) : GY_OK;
     status = status == GY_OK ? find_paths(tables, from, files) : status;
-    status = status == GY_OK ? open_all(files, NULL, false) : status;
+    if (status == GY_OK) {
+        choose_delimiter(files);
+        status = open_all(files, NULL, false);
+    }
     if (status != GY_OK) {
         free_files(files);
         return status;
