@@ -49,7 +49,7 @@ static gy_status append(const gy_expr_work *work, const gy_expr_vector *made,
     uint64_t rows[GY_EXPR_WORDS], bits[GY_EXPR_WORDS];
     const size_t row_bytes = (size_t)gy_expr_words(work) * 8;
     int valid = 0;
-    GY_ASSERT(to->rows % GY_EXPR_ROWS == 0);
+    GY_ASSERT(to->rows % GY_EXPR_ROWS_FEW == 0);
     GY_TRY(gy_frame_maker_reserve(to, work->rows));
     mask_all(rows, work->rows);
     for (int w = 0; w < gy_expr_words(work); w++) {
@@ -95,18 +95,32 @@ static gy_status project_chunk(gy_expr_work *work, const gy_expr *const *exprs, 
     return GY_OK;
 }
 
+static gy_status project_by(int step, const gy_expr *const *exprs, int count,
+                            gy_expr_work *work, gy_frame_maker *makers)
+{
+    const int64_t rows = gy_frame_rows(work->frame);
+    gy_status status = GY_OK;
+    work->is_full = false;
+    for (int64_t row = 0; row < rows && status == GY_OK; row += step) {
+        gy_expr_work_begin(work, row, (int)GY_MIN(rows - row, (int64_t)step));
+        status = project_chunk(work, exprs, count, makers);
+    }
+    return status;
+}
+
+/* Evaluation has no effects: what needs too much memory is begun once more, by fewer rows. */
 static gy_status project_chunks(const gy_expr *const *exprs, int count, const gy_frame *frame,
                                 gy_frame_maker *makers)
 {
     gy_expr_work work = {.frame = frame};
-    const int64_t rows = gy_frame_rows(frame);
-    gy_status status = GY_OK;
-    for (int64_t row = 0; row < rows && status == GY_OK; row += GY_EXPR_ROWS) {
-        gy_expr_work_begin(&work, row, (int)GY_MIN(rows - row, (int64_t)GY_EXPR_ROWS));
-        status = project_chunk(&work, exprs, count, makers);
+    gy_status status = project_by(GY_EXPR_ROWS, exprs, count, &work, makers);
+    if (work.is_full) {
+        for (int i = 0; i < count; i++) {
+            gy_frame_maker_fini(&makers[i]);
+        }
+        status = project_by(GY_EXPR_ROWS_FEW, exprs, count, &work, makers);
     }
-    gy_expr_work_fini(&work);
-    return status;
+    return gy_expr_work_end(&work, status);
 }
 
 /* The frame of what is no plain column; its columns are those fields in turn. */
@@ -188,20 +202,30 @@ static gy_status test_chunk(gy_expr_work *work, const gy_expr *condition, uint64
     return GY_OK;
 }
 
+static gy_status test_by(int step, const gy_expr *condition, gy_expr_work *work, uint64_t *kept,
+                         int64_t *count)
+{
+    const int64_t rows = gy_frame_rows(work->frame);
+    gy_status status = GY_OK;
+    *count = 0;
+    work->is_full = false;
+    for (int64_t row = 0; row < rows && status == GY_OK; row += step) {
+        gy_expr_work_begin(work, row, (int)GY_MIN(rows - row, (int64_t)step));
+        status = test_chunk(work, condition, kept + row / 64, count);
+    }
+    return status;
+}
+
 gy_status gy_expr_test(const gy_expr *condition, const gy_frame *frame, uint64_t *kept,
                        int64_t *count)
 {
     GY_ASSERT(gy_expr_class(&condition->type) == GY_FIELD_BOOL);
     gy_expr_work work = {.frame = frame};
-    const int64_t rows = gy_frame_rows(frame);
-    gy_status status = GY_OK;
-    *count = 0;
-    for (int64_t row = 0; row < rows && status == GY_OK; row += GY_EXPR_ROWS) {
-        gy_expr_work_begin(&work, row, (int)GY_MIN(rows - row, (int64_t)GY_EXPR_ROWS));
-        status = test_chunk(&work, condition, kept + row / 64, count);
+    gy_status status = test_by(GY_EXPR_ROWS, condition, &work, kept, count);
+    if (work.is_full) {
+        status = test_by(GY_EXPR_ROWS_FEW, condition, &work, kept, count);
     }
-    gy_expr_work_fini(&work);
-    return status;
+    return gy_expr_work_end(&work, status);
 }
 
 /* ---- filter ---- */

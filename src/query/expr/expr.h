@@ -133,6 +133,10 @@ GY_MUST_CHECK gy_status gy_expr_remap(gy_arena *arena, const gy_expr *expr, cons
 /** The field of a column that holds it; `name` is borrowed. It is no interval. */
 gy_field gy_expr_field(const gy_expr *expr, const char *name);
 
+/** Bytes of the texts that an evaluation makes at once, for up to 1,024 rows and at least 64: 1
+ * GiB; beyond it fails with GY_LIMIT. Tests have it less. */
+extern size_t gy_expr_texts_max;
+
 /**
  * Evaluate expressions over the rows of a frame, into a frame of as many columns. Columns that
  * are nothing but columns share their buffers.

@@ -11,6 +11,7 @@
 
 enum {
     GY_EXPR_ROWS = 1024,
+    GY_EXPR_ROWS_FEW = 64, /* of a chunk where texts of more rows take too much memory */
     GY_EXPR_WORDS = GY_EXPR_ROWS / 64,
     GY_EXPR_DEPTH_MAX =
         2500,             /* levels of a tree: each takes some stack, and a chunk's memory */
@@ -57,6 +58,8 @@ typedef struct gy_expr_work {
     int rows;                         /* of the chunk */
     gy_expr_block *blocks[2], *at[2]; /* the first, the one at hand; of vectors, and of texts */
     gy_expr_pattern *patterns;        /* patterns that were made */
+    size_t text_bytes;                /* that were made for the rows of the chunk */
+    bool is_full;                     /* they would be over gy_expr_texts_max */
 } gy_expr_work;
 
 /** A kernel: the values of the rows in `mask`. */
@@ -88,7 +91,8 @@ struct gy_expr {
 
 /** Memory until gy_expr_release goes back behind its mark: not zeroed, 64 bytes aligned. */
 void *gy_expr_memory(gy_expr_work *work, size_t size_bytes);
-/** Memory for the bytes of texts, until the chunk ends. NULL: GY_NOMEM */
+/** Memory for the bytes of texts, until the chunk ends. NULL: GY_NOMEM; also where the texts of
+ * the chunk become too many, which gy_expr_work_end makes of it. */
 char *gy_expr_text_memory(gy_expr_work *work, size_t size_bytes);
 
 typedef struct gy_expr_mark {
@@ -128,6 +132,9 @@ gy_status gy_expr_run_rows(gy_expr_work *work, const gy_expr *expr, const uint64
 GY_MUST_CHECK gy_status gy_expr_value(const gy_expr *expr, gy_arena *arena, gy_expr_cell *cell);
 
 /** Begin a chunk; what the one before had is no more. */
+/** How the evaluation ended, whose memory is freed. @return `status`; GY_LIMIT texts were too
+ * many */
+gy_status gy_expr_work_end(gy_expr_work *work, gy_status status);
 void gy_expr_work_begin(gy_expr_work *work, int64_t begin, int rows);
 void gy_expr_work_fini(gy_expr_work *work);
 /** Memory for the values of a chunk. */

@@ -276,6 +276,50 @@ GY_TEST(what_has_no_value_says_operation_and_value)
     assert_int_equal(wrong, 0);
 }
 
+/* Large texts are made for few rows at once, and refused where these are still too many. */
+GY_TEST(texts_take_bounded_memory)
+{
+    static const struct {
+        const char *sql;
+        size_t bytes_max;
+        gy_status status;
+    } made_of[] = {{"repeat('x', one * 0 + 1001)", 70000, GY_OK},
+                   {"length(repeat('x', one * 0 + 1001)) = 1001", 70000, GY_OK},
+                   {"repeat('x', one * 0 + 1001)", 60000, GY_LIMIT},
+                   {"length(repeat('x', one * 0 + 1001)) = 1001", 60000, GY_LIMIT}};
+    const size_t usual = gy_expr_texts_max;
+    gy_frame *frame = rows_of(3000), *made = NULL;
+    for (size_t i = 0; i < GY_COUNT(made_of); i++) {
+        reading at;
+        assert_ok(bind(&at, made_of[i].sql, frame));
+        gy_expr_texts_max = made_of[i].bytes_max;
+        const gy_status status = evaluate(&at, frame, &made);
+        const bool is_condition = i % 2 == 1;
+        uint64_t kept[3000 / 64 + 1];
+        int64_t count = 3000;
+        const gy_status tested =
+            is_condition ? gy_expr_test(at.expr, frame, kept, &count) : status;
+        gy_expr_texts_max = usual;
+        assert_int_equal(status, made_of[i].status);
+        assert_int_equal(tested, made_of[i].status);
+        if (status == GY_OK) {
+            assert_int_equal(count, 3000);
+            const gy_column column = gy_frame_column(made, 0);
+            for (int64_t row = 0; row < 3000; row++) {
+                assert_true(column.field->kind == GY_FIELD_BOOL
+                                ? gy_column_bool(&column, row)
+                                : gy_column_text(&column, row).size_bytes == 1001);
+            }
+            gy_frame_drop(made);
+        } else {
+            assert_string_equal(gy_error_text(),
+                                "texts of over 60000 bytes are made for 64 rows");
+        }
+        fini(&at);
+    }
+    gy_frame_drop(frame);
+}
+
 /* Trees as deep as they may be, and deeper ones. */
 GY_TEST(depth_is_bounded)
 {

@@ -11,6 +11,8 @@ struct gy_expr_block {
     _Alignas(64) char data[];
 };
 
+size_t gy_expr_texts_max = (size_t)1 << 30;
+
 /* ---- memory ---- */
 
 static gy_expr_block *next_block(gy_expr_work *work, int which, size_t size_bytes)
@@ -57,6 +59,11 @@ void *gy_expr_memory(gy_expr_work *work, size_t size_bytes)
 
 char *gy_expr_text_memory(gy_expr_work *work, size_t size_bytes)
 {
+    if (size_bytes > gy_expr_texts_max - work->text_bytes) {
+        work->is_full = true;
+        return NULL;
+    }
+    work->text_bytes += size_bytes;
     return take(work, TEXTS, size_bytes);
 }
 
@@ -80,6 +87,7 @@ void gy_expr_work_begin(gy_expr_work *work, int64_t begin, int rows)
     work->begin = begin;
     work->rows = rows;
     work->at[VECTORS] = work->at[TEXTS] = NULL;
+    work->text_bytes = 0;
 }
 
 void gy_expr_work_fini(gy_expr_work *work)
@@ -92,6 +100,16 @@ void gy_expr_work_fini(gy_expr_work *work)
         }
     }
     gy_expr_patterns_free(work);
+}
+
+gy_status gy_expr_work_end(gy_expr_work *work, gy_status status)
+{
+    const bool is_full = work->is_full;
+    const int rows = work->rows;
+    gy_expr_work_fini(work);
+    return is_full ? gy_fail(GY_LIMIT, "texts of over %zu bytes are made for %d %s",
+                             gy_expr_texts_max, rows, rows == 1 ? "row" : "rows")
+                   : status;
 }
 
 /* ---- classes of values ---- */
@@ -419,6 +437,5 @@ gy_status gy_expr_value(const gy_expr *expr, gy_arena *arena, gy_expr_cell *cell
             cell->text.data = copy;
         }
     }
-    gy_expr_work_fini(&work);
-    return status;
+    return gy_expr_work_end(&work, status);
 }
