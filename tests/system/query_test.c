@@ -73,6 +73,8 @@ static const char *const lines[] = {
     "100001 && grep -Eq 'spilled [0-9.]+ .iB in [1-9]' said",
     "! gyre query --tables . --format csv 'select k from big' >/dev/full 2>said && grep -q "
     "'cannot write to standard output' said",
+    "! TMPDIR=/nonexistent gyre query --tables . --memory 300KiB 'select k, count(*) from big "
+    "group by k' 2>said && grep -q 'memory does not hold can be made in /nonexistent: ' said",
     /* what is wrong */
     "gyre query 'select\\n nme' 2>said; [ $? = 1 ]",
     "gyre query --tables . 'select nme from t' 2>said; [ $? = 1 ] && grep -q '^query:1:8: "

@@ -13,6 +13,7 @@ struct gy_rows_spill {
     gy_env *env;
     gy_rows_counts *counts;
     int file;
+    char *folder; /* where it is, for messages */
     uint64_t size_bytes;
     gy_rows_buffer buffer; /* what is written or read */
 };
@@ -37,7 +38,9 @@ static gy_status open_file(gy_rows_spill *spill, const char *folder)
     }
     gy_status status = GY_OK;
     if (file < 0) {
-        status = gy_fail(GY_IO, "%s: %s", path, strerror(-file));
+        status =
+            gy_fail(GY_IO, "no file for rows that memory does not hold can be made in %s: %s",
+                    folder, strerror(-file));
     } else {
         spill->file = file;
         const int gone = disk->unlink(spill->env, path);
@@ -54,7 +57,9 @@ gy_status gy_rows_spill_new(const gy_rows_limits *limits, gy_rows_spill **spill)
         return GY_NOMEM;
     }
     *made = (gy_rows_spill){.env = limits->env, .counts = limits->counts, .file = -1};
-    const gy_status status = open_file(made, limits->spill_folder);
+    made->folder = gy_copy_text("query.path", limits->spill_folder);
+    const gy_status status =
+        made->folder != NULL ? open_file(made, limits->spill_folder) : GY_NOMEM;
     if (status < 0) {
         gy_rows_spill_free(made);
         return status;
@@ -72,6 +77,7 @@ void gy_rows_spill_free(gy_rows_spill *spill)
         gy_env_disk(spill->env)->close(spill->env, spill->file);
     }
     gy_free(spill->buffer.data);
+    gy_free(spill->folder);
     gy_free(spill);
 }
 
@@ -83,7 +89,8 @@ static gy_status write_all(gy_rows_spill *spill)
             disk->write_at(spill->env, spill->file, spill->buffer.data + done,
                            spill->buffer.size_bytes - done, spill->size_bytes + done);
         if (wrote <= 0) {
-            return gy_fail(GY_IO, "a file for rows that memory does not hold: %s",
+            return gy_fail(GY_IO, "rows that memory does not hold cannot be written in %s: %s",
+                           spill->folder,
                            wrote < 0 ? strerror((int)-wrote) : "nothing is written");
         }
         done += (size_t)wrote;
