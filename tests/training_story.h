@@ -19,14 +19,15 @@
 
 enum { STEPS = 5, BATCH = 7, LENGTH = 6, LETTERS = 5, VALUES_MAX = 8192 };
 
-typedef enum model_kind { MLP, IMAGES, GPT, MODELS } model_kind;
+/* An LSTM hands state on from batch to batch, which the others do not. */
+typedef enum model_kind { MLP, IMAGES, GPT, MODELS, LSTM = MODELS } model_kind;
 
 static inline gy_dataset story_set(model_kind kind)
 {
-    if (kind != GPT) {
+    if (kind < GPT) {
         return kit_digits(20, 6);
     }
-    return kit_letters(20, LETTERS, LENGTH);
+    return kit_letters(kind == LSTM ? 4 * BATCH + 2 : 20, LETTERS, LENGTH);
 }
 
 static inline gy_status story_model(model_kind kind, gy_mesh *mesh, gy_model **model)
@@ -41,10 +42,17 @@ static inline gy_status story_model(model_kind kind, gy_mesh *mesh, gy_model **m
         gy_layer_dense(8),        gy_layer_relu(), gy_layer_dense(KIT_CLASSES)};
     gy_model_options base =
         GY_OPTIONS(gy_model_options, .dtype = GY_F64, .seed = 11, .mesh = mesh, .workers = 1);
-    if (kind == GPT) {
+    if (kind >= GPT) {
         base.input_sizes[0] = LENGTH;
         base.class_names = names;
         base.class_count = LETTERS;
+    }
+    if (kind == LSTM) {
+        return gy_lstm_new(
+            &GY_OPTIONS(gy_lstm_options, .layers = 2, .hidden = 6, .dropout = 0.2), &base,
+            model);
+    }
+    if (kind == GPT) {
         return gy_gpt_new(
             &GY_OPTIONS(gy_gpt_options, .layers = 2, .width = 8, .heads = 2, .dropout = 0.1),
             &base, model);
@@ -65,6 +73,9 @@ typedef struct story {
     int micros; /* 0: batches are not split */
     const char *schedule;
     int chunks;
+    gy_recompute recompute;
+    uint64_t memory_bytes; /* 0: no limit */
+    bool predicts;         /* what a rank holds */
     const char *cut;
     const char *folder; /* NULL: no checkpoints */
     bool resumes;
@@ -72,6 +83,8 @@ typedef struct story {
     struct {
         double losses[STEPS], test_loss, values[VALUES_MAX];
         int count;
+        int recomputed;      /* chunks */
+        uint64_t size_bytes; /* predicted */
     } got[KIT_RANKS_MAX];
 } story;
 
@@ -101,12 +114,21 @@ static inline gy_status story_train(story *s, int rank, gy_model *model)
         .micro_batches = s->micros, .pipe_schedule = s->schedule, .chunks = s->chunks,
         .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
         .optimizer = s->kind == MLP ? GY_OPTIMIZER_MOMENTUM : GY_OPTIMIZER_ADAMW, .rate = 0.01,
-        .weight_decay = 0.01, .seed = 3, .checkpoint_folder = s->folder, .resume = s->resumes,
+        .weight_decay = 0.01, .seed = 3, .recompute = s->recompute,
+        .memory_bytes = s->memory_bytes, .checkpoint_folder = s->folder, .resume = s->resumes,
         .step_limit = s->limit);
     GY_TRY(gy_train(model, &set, &set, &options, &result));
     memcpy(s->got[rank].losses, result.losses, (size_t)result.steps * sizeof(double));
     s->got[rank].test_loss = result.test_loss;
     gy_train_result_free(&result);
+    if (s->predicts) {
+        gy_footprint f;
+        gy_train_options filled;
+        GY_TRY(gy_train_defaults(&options, &filled));
+        GY_TRY(gy_train_predict(model, &filled, &(gy_train_counts){set.count, set.count}, &f));
+        s->got[rank].recomputed = f.recomputed;
+        s->got[rank].size_bytes = gy_footprint_bytes(&f);
+    }
     return story_keep(model, s, rank);
 }
 

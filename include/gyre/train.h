@@ -141,8 +141,9 @@ GY_API gy_node gy_model_layer(gy_model_builder *builder, const char *name, gy_la
  *
  * A model with such state reads its data set as streams. Of `count` samples that follow one
  * another and batches of b rows, row r of batch k is sample r (count / b) + k: each row goes on
- * where it ended in the batch before. The count % b last samples are not read, every epoch has
- * the same order, and several batches an update are windows that follow one another.
+ * where it ended in the batch before, also in micro-batches, which have some of the rows each.
+ * The count % b last samples are not read, every epoch has the same order, and several batches
+ * an update are windows that follow one another.
  * @param name   of the state, in no other use; each form of the model names the same ones
  * @param sizes  (rank) of one row
  * @source Werbos 1990; the layout is that of PyTorch's word_language_model

@@ -358,6 +358,22 @@ gy_status gy_graph_compile_rest(const gy_graph *scheduled, uint32_t skip, gy_gra
 
 /* ---- Parts ---- */
 
+/**
+ * A parameter with a row for each row of the batch: sizes (rank), the first of them that of the
+ * whole batch. Nodes read and assign it as (GY_BATCH, sizes…), of which each run has its rows:
+ * a micro-batch those from gy_micro_batch.first on, and of these each rank along data its own.
+ * Fetched itself it is whole. Begins with zeros. It may be pinned along data as a sum, where
+ * the rows of a rank's micro-batches are none of the parts that a cut would make: then each
+ * rank has memory for all rows, and those that it does not compute are to be zero.
+ */
+gy_node gy_graph_rows_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
+                                const int64_t *sizes, int rank);
+static inline bool gy_graph_has_rows(const gy_graph_node *node)
+{
+    return node->op == &gy_ops_row_parameter && node->attributes.shape.rows > 0;
+}
+/** The whole type of a parameter: with numbers alone. */
+gy_type gy_graph_whole_type(const gy_graph_node *parameter);
 /** The type of a parameter as a session on `mesh` keeps it. */
 gy_type gy_graph_parameter_type(const gy_mesh *mesh, const gy_graph_node *parameter);
 /** The kind of axis of that name. GY_ARG there is none. */
@@ -470,6 +486,11 @@ typedef struct gy_planned_run {
     const gy_value *fetches;
     int fetch_count;
     int loss; /* as gy_graph's */
+    /* For a footprint: in how many micro-batches the batch is, as even as they can be, and by
+       which lists on a mesh with stages. 0 and NULL: it is one; NULL: one after the other, and
+       `batch` is that of the largest. */
+    int micros;
+    const gy_pipe_schedule *schedule;
 } gy_planned_run;
 
 /**
@@ -538,6 +559,7 @@ typedef struct gy_session_part {
     gy_type type;                        /* of the whole, with its placements */
     gy_view view;                        /* of the part: row-major, the session's memory */
     int64_t offsets[GY_TENSOR_RANK_MAX]; /* where the part begins in the whole */
+    bool has_rows;         /* of gy_graph_rows_parameter: each rank may want any row */
     bool is_elsewhere;     /* other stages keep it: there is no part here, and it is not made */
     int replicas, replica; /* stages that keep the same part, and which of them this is */
 } gy_session_part;

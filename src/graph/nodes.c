@@ -161,6 +161,19 @@ gy_node gy_graph_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
     return node;
 }
 
+gy_node gy_graph_rows_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
+                                const int64_t *sizes, int rank)
+{
+    GY_ASSERT(rank >= 1 && sizes[0] >= 1);
+    const gy_node node = gy_graph_parameter(graph, name, dtype, sizes, rank, gy_init_zeros());
+    if (node.index >= 0) {
+        gy_graph_node *made = &graph->nodes[node.index];
+        made->attributes.shape.rows = sizes[0];
+        made->attributes.shape.sizes[0] = made->types[0].sizes[0] = GY_BATCH;
+    }
+    return node;
+}
+
 gy_node gy_node_named(gy_node node, const char *name)
 {
     if (node.index < 0 || name == NULL) {

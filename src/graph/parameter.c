@@ -162,6 +162,7 @@ gy_status gy_session_part_of(gy_session *session, const char *name, gy_session_p
     GY_TRY(find_parameter(session, name, &index));
     *part = (gy_session_part){.mesh = &session->mesh, .replicas = 1};
     part->type = gy_graph_parameter_type(&session->mesh, &session->graph->nodes[index]);
+    part->has_rows = gy_graph_has_rows(&session->graph->nodes[index]);
     part->is_elsewhere = !gy_session_keeps(session, index);
     if (part->is_elsewhere) {
         return GY_OK;
@@ -238,6 +239,9 @@ gy_status gy_session_scatter(gy_session *session, const char *name, gy_tensor *w
     GY_TRY(gy_session_slot(session, index, &slot));
     const gy_mesh *mesh = &session->mesh;
     const gy_type type = gy_graph_parameter_type(mesh, &session->graph->nodes[index]);
+    if (gy_graph_has_rows(&session->graph->nodes[index])) {
+        return gy_fail(GY_ARG, "%s has rows of the batch, which runs and files give it", name);
+    }
     int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
     gy_local_part(mesh, &type, sizes, offsets);
     gy_view from = gy_tensor_pin(whole);
@@ -426,7 +430,8 @@ gy_status gy_session_decide(gy_session *session, int64_t batch, const gy_node *f
         keep_placements(session, placed);
     }
     if (status >= 0) {
-        const gy_planned_run run = {batch, values, fetch_count, 0};
+        const gy_planned_run run = {
+            .batch = batch, .fetches = values, .fetch_count = fetch_count};
         status = gy_session_find_homes(session, &run);
     }
     gy_graph_free(placed);

@@ -128,6 +128,17 @@ static bool is_borrowed(const gy_program *program, int32_t index)
     return program->base != NULL && program->is_passing[index];
 }
 
+/* Are they rows of the batch, whose place is each run's? */
+static bool has_rows(const gy_program *program, int32_t index)
+{
+    const gy_storage *storage = &program->memory.buffers[index];
+    GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
+    const gy_graph_node *leaf =
+        storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
+    return storage->kind == GY_STORAGE_PARAMETER && gy_graph_has_rows(leaf) &&
+           gy_graph_has_batch(leaf);
+}
+
 static gy_status bind_storage(gy_program *program, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
@@ -146,6 +157,10 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         GY_ASSERT(leaf != NULL);
         GY_ASSERT(leaf->origin >= 0);
         GY_TRY(gy_session_slot(session, leaf->origin, &slot));
+        if (has_rows(program, index)) { /* of this instance alone while it runs */
+            program->data[index] = slot->view.data;
+            return gy_var_new(session->engine, &program->vars[index]);
+        }
         program->vars[index] = slot->var;
         program->data[index] = slot->view.data;
         return GY_OK;
@@ -178,7 +193,8 @@ static void release_storage(gy_program *program, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
     const gy_storage *storage = &program->memory.buffers[index];
-    if (is_borrowed(program, index) || storage->kind == GY_STORAGE_PARAMETER) {
+    if (is_borrowed(program, index) ||
+        (storage->kind == GY_STORAGE_PARAMETER && !has_rows(program, index))) {
         return;
     }
     gy_var_free(program->vars[index]);
@@ -241,7 +257,8 @@ static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t i
         types[i] = *gy_graph_type(graph, value);
         gy_local_part(&graph->mesh, &types[i], sizes, offsets[i]);
         int32_t storage = storage_of(program, value);
-        if (program->memory.buffers[storage].kind == GY_STORAGE_INPUT) {
+        if (program->memory.buffers[storage].kind == GY_STORAGE_INPUT ||
+            has_rows(program, storage)) {
             program->patches[program->patch_count++] = (gy_patch){&views[i], storage};
         }
     }
@@ -469,37 +486,15 @@ static void find_roots(gy_program *program)
     }
 }
 
-/* Which buffers no segment leaves to another: each value there is made and read in one. */
 static gy_status find_passing(gy_program *program)
 {
-    const gy_graph *graph = program->graph;
-    const gy_memory_plan *memory = &program->memory;
-    const size_t storages = (size_t)memory->buffer_count;
+    const size_t storages = (size_t)program->memory.buffer_count;
     program->is_passing = gy_arena_alloc(&program->arena, storages + 1);
     if (program->is_passing == NULL) {
         return GY_NOMEM;
     }
-    for (size_t i = 0; i < storages; i++) {
-        const gy_storage *storage = &memory->buffers[i];
-        program->is_passing[i] = program->segments != NULL && !memory->is_plain &&
-                                 storage->kind == GY_STORAGE_OWN && !storage->is_kept;
-    }
-    for (int32_t i = 0; i < graph->node_count && program->segments != NULL; i++) {
-        for (int k = 0; k < graph->nodes[i].input_count; k++) {
-            const gy_value input = graph->nodes[i].inputs[k];
-            if (program->segments[input.node] != program->segments[i]) {
-                program->is_passing[memory->of_value[gy_graph_value(graph, input)]] = false;
-            }
-        }
-    }
-    for (int32_t i = 0; i < graph->root_count; i++) {
-        const gy_value root = graph->roots[i].value;
-        program->is_passing[memory->of_value[gy_graph_value(graph, root)]] = false;
-    }
-    for (size_t i = 0; i < storages; i++) { /* all instances': no chunk of a slot has it */
-        program->memory.buffers[i].is_kept =
-            program->memory.buffers[i].is_kept || program->is_passing[i];
-    }
+    gy_pipe_find_passing(program->graph, program->segments, &program->memory,
+                         program->is_passing);
     return GY_OK;
 }
 
@@ -626,8 +621,9 @@ gy_status gy_program_make(gy_session *session, const gy_program_source *source,
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
                          int fetch_count, gy_program **out)
 {
-    gy_program_source source = {.run = {batch, fetches, fetch_count, 0},
-                                .chunks = &session->chunks};
+    gy_program_source source = {
+        .run = {.batch = batch, .fetches = fetches, .fetch_count = fetch_count},
+        .chunks = &session->chunks};
     GY_TRY(gy_session_find_homes(session, &source.run));
     GY_TRY(gy_session_compile(session, &session->mesh, &source.run, NULL, &source.graph));
     gy_status status = gy_program_make(session, &source, out);

@@ -301,6 +301,49 @@ static gy_status feed(gy_program *program, const gy_feed *feeds, int feed_count)
     return GY_OK;
 }
 
+/* The rows of a parameter that this run has. */
+static gy_status place_rows(gy_program *program, int32_t storage, int64_t first)
+{
+    const gy_session *session = program->session;
+    const gy_graph_node *leaf = &program->graph->nodes[program->memory.buffers[storage].leaf];
+    const gy_graph_node *node = &session->graph->nodes[leaf->origin];
+    const gy_parameter_slot *slot = NULL;
+    gy_type kept = gy_graph_parameter_type(&session->mesh, node);
+    int64_t sizes[GY_TENSOR_RANK_MAX], begins[GY_TENSOR_RANK_MAX];
+    int64_t own[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
+    GY_TRY(gy_session_slot(program->session, leaf->origin, &slot));
+    gy_local_part(&session->mesh, &kept, sizes, begins);
+    gy_local_part(&program->graph->mesh, &leaf->types[0], own, offsets);
+    const int64_t from = first + offsets[0] - begins[0];
+    GY_ASSERT(slot->view.rank == kept.rank && leaf->types[0].rank == kept.rank);
+    if (own[0] > 0 && (from < 0 || from + own[0] > sizes[0])) {
+        return gy_fail(
+            GY_ARG, "rows %lld to %lld of %s are not this rank's, which has %lld to %lld",
+            (long long)(first + offsets[0]), (long long)(first + offsets[0] + own[0] - 1),
+            node->name, (long long)begins[0], (long long)(begins[0] + sizes[0] - 1));
+    }
+    int64_t row = (int64_t)gy_dtype_bytes(kept.dtype);
+    for (int i = 1; i < kept.rank; i++) {
+        GY_ASSERT(own[i] == sizes[i] && offsets[i] == begins[i]);
+        row *= sizes[i];
+    }
+    program->data[storage] = (char *)slot->view.data + (own[0] > 0 ? from * row : 0);
+    return GY_OK;
+}
+
+static gy_status place_all_rows(gy_program *program, int64_t first)
+{
+    for (int32_t i = 0; i < program->memory.buffer_count; i++) {
+        const gy_storage *storage = &program->memory.buffers[i];
+        if (storage->kind == GY_STORAGE_PARAMETER &&
+            gy_graph_has_batch(&program->graph->nodes[storage->leaf]) &&
+            gy_graph_has_rows(&program->graph->nodes[storage->leaf])) {
+            GY_TRY(place_rows(program, i, first));
+        }
+    }
+    return GY_OK;
+}
+
 void gy_program_end(gy_program *program)
 {
     for (int32_t i = 0; i < program->memory.buffer_count; i++) {
@@ -344,6 +387,7 @@ gy_status gy_program_begin(gy_program *program, const gy_micro_batch *batch, int
     memset(program->is_taken, 0, (size_t)program->fetch_count * sizeof(bool));
     GY_TRY(number_messages(program, micro));
     GY_TRY(feed(program, batch->feeds, batch->feed_count));
+    GY_TRY(place_all_rows(program, batch->first));
     for (int32_t i = 0; i < program->patch_count; i++) {
         GY_ASSERT(program->patches[i].storage < program->memory.buffer_count);
         program->patches[i].view->data = program->data[program->patches[i].storage];

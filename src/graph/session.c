@@ -375,7 +375,8 @@ gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *
     gy_graph *graph = NULL;
     gy_status status = gy_session_fetches(session, fetches, fetch_count, values);
     if (status >= 0) {
-        const gy_planned_run run = {GY_MAX(batch, 1), values, fetch_count, 0};
+        const gy_planned_run run = {
+            .batch = GY_MAX(batch, 1), .fetches = values, .fetch_count = fetch_count};
         explain_graph(session, &text);
         status = gy_session_compile(session, &session->mesh, &run, &text, &graph);
     }

@@ -86,7 +86,7 @@ typedef struct gy_program_step {
     int32_t root; /* the first of the fetches that it completes; -1: none */
 } gy_program_step;
 
-/** A view of fed memory, filled in at each run. */
+/** A view of memory that is fed, or of the rows of a run, filled in at each run. */
 typedef struct gy_patch {
     gy_view *view;
     int32_t storage;
@@ -219,6 +219,10 @@ GY_MUST_CHECK gy_status gy_session_meet(gy_session *session, bool has_exchanges,
 /** gy_session_run_micros by a schedule, all options checked. */
 GY_MUST_CHECK gy_status gy_session_run_pipe(gy_session *session, const gy_micro_run *run,
                                             gy_tensor **results);
+/** Which buffers no segment leaves to another: each value there is made and read in one. They
+ * are all instances', and kept from then on. `segments` NULL: none. */
+void gy_pipe_find_passing(const gy_graph *graph, const int32_t *segments,
+                          gy_memory_plan *memory, bool *is_passing);
 void gy_pipe_programs_free(gy_session *session);
 /** The index-th program of micro-batches under way together; NULL: there are fewer. Programs of
  * several slots are instances of one. */

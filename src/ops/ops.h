@@ -69,6 +69,8 @@ typedef union gy_attributes {
         bool is_batched;   /* input, parameter, once batch has a number: its first size is
                               that of the batch */
         uint8_t free_axes; /* parameter: bits of the mesh's axes that may cut it */
+        int64_t rows;      /* parameter of a row for each of the batch: how many are kept, of
+                              which a micro-batch has some; 0: what is kept has its sizes */
     } shape;
     struct {
         int32_t dims[GY_TENSOR_RANK_MAX];

@@ -101,23 +101,29 @@ static void slot_name(const char *name, char out[GY_TRAIN_NAME_BYTES])
     gy_print(out, GY_TRAIN_NAME_BYTES, "%s/" GY_TRAIN_CARRIED, name);
 }
 
-/* In a training each rank keeps the state of its rows of the batch, as its rows come to it. */
+/* In a training each rank keeps the state of its rows of the batch. Those of micro-batches are
+ * no part of an even cut: it then has memory for all rows, and the others' are zero. */
 static gy_node kept_state(gy_model *model, const char *name, const int64_t *sizes, int rank)
 {
     char full[GY_TRAIN_NAME_BYTES];
-    int64_t all[GY_TENSOR_RANK_MAX] = {model->carried_rows}, batch[GY_TENSOR_RANK_MAX];
+    int64_t all[GY_TENSOR_RANK_MAX] = {model->carried_rows};
     slot_name(name, full);
     memcpy(&all[1], sizes, (size_t)rank * sizeof(*sizes));
-    memcpy(batch, all, sizeof(batch));
-    batch[0] = GY_BATCH;
-    gy_node state = gy_model_slot(model, full, all, rank + 1, gy_init_zeros(), GY_SLOT_STATE);
-    if (gy_graph_status(model->graph) == GY_OK) {
-        const gy_status status = gy_pin(state, "data", (gy_placement){.kind = GY_SHARD});
-        if (status < 0) {
-            gy_graph_fail(model->graph, status, full);
-        }
+    const gy_node state = gy_model_rows_slot(model, full, all, rank + 1);
+    if (gy_graph_status(model->graph) != GY_OK) {
+        return state;
     }
-    return gy_op_reshape(state, batch, rank + 1);
+    const bool is_split = model->micro_count > 0 && gy_model_row_ranks(model) > 1;
+    gy_status status = gy_pin(state, "data",
+                              is_split ? (gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM}
+                                       : (gy_placement){.kind = GY_SHARD});
+    if (status >= 0 && model->micro_count > 0) { /* no axis cuts rows otherwise */
+        status = gy_pin(state, "auto", (gy_placement){.kind = GY_REPLICATE});
+    }
+    if (status < 0) {
+        gy_graph_fail(model->graph, status, full);
+    }
+    return state;
 }
 
 gy_node gy_model_carried(gy_model_builder *builder, const char *name, const int64_t *sizes,
@@ -160,13 +166,10 @@ static gy_status add_assignment(gy_model *model, const char *name, gy_node next)
             continue;
         }
         const gy_node slot = model->slots[i].node;
-        const gy_type *type = gy_graph_type(model->graph, (gy_value){slot.index, 0});
-        const gy_node rows = gy_op_reshape(next, type->sizes, type->rank);
-        GY_TRY(gy_graph_status(model->graph));
         GY_TRY(GY_GROW("train.statistics", model->statistics, model->statistic_capacity,
                        model->statistic_count + 1));
-        model->statistics[model->statistic_count++] = gy_op_assign(slot, rows);
-        return GY_OK;
+        model->statistics[model->statistic_count++] = gy_op_assign(slot, next);
+        return gy_graph_status(model->graph);
     }
     return gy_fail(GY_ARG, "state '%.40s': gy_model_carried has not named it", name);
 }

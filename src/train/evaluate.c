@@ -86,20 +86,70 @@ gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *ind
 
 /* ---- state that batches hand on ---- */
 
-gy_status gy_train_carried_reset(gy_model *model)
+/* What adds nothing to a row of another rank, not even a sign: -0. */
+static void disown(const gy_view *view, int64_t from, int64_t to)
+{
+    const int64_t row = gy_view_count(view) / view->sizes[0];
+    GY_ASSERT(from >= 0 && from <= to && to <= view->sizes[0]);
+    for (int64_t i = from * row; i < to * row; i++) {
+        if (view->dtype == GY_F32) {
+            ((float *)view->data)[i] = -0.0F;
+        } else {
+            ((double *)view->data)[i] = -0.0;
+        }
+    }
+}
+
+/* Rows that lie between those of this rank in micro-batches. */
+static void disown_others(const gy_model *model, const gy_view *view)
+{
+    int64_t end = 0;
+    if (view->sizes[0] != model->carried_rows || gy_model_row_ranks(model) == 1) {
+        return; /* it has no others */
+    }
+    for (int k = 0; k < model->micro_count; k++) {
+        const int64_t begin = gy_part_begin(model->carried_rows, k, model->micro_count);
+        const int64_t rows =
+            gy_part_begin(model->carried_rows, k + 1, model->micro_count) - begin;
+        int64_t first = 0, last = 0;
+        gy_model_part(model, rows, &first, &last);
+        disown(view, end, begin + first);
+        end = begin + last;
+    }
+    disown(view, end, view->sizes[0]);
+}
+
+/* Zero before, if it shall be. */
+static gy_status settle_carried(gy_model *model, bool is_zero)
 {
     for (size_t i = 0; i < model->carried_count; i++) {
         char name[GY_TRAIN_NAME_BYTES];
         gy_tensor *state = NULL;
         gy_print(name, sizeof(name), "%s/" GY_TRAIN_CARRIED, model->carried[i].name);
-        if (!gy_session_is_elsewhere(model->session, name)) {
-            GY_TRY(gy_train_slot_tensor(model, name, &state));
-            const gy_view view = gy_tensor_pin(state);
-            memset(view.data, 0, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype));
-            gy_tensor_unpin(state);
+        if (gy_session_is_elsewhere(model->session, name)) {
+            continue;
         }
+        GY_TRY(gy_train_slot_tensor(model, name, &state));
+        const gy_view view = gy_tensor_pin(state);
+        if (is_zero) {
+            memset(view.data, 0, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype));
+        }
+        if (model->micro_count > 0) {
+            disown_others(model, &view);
+        }
+        gy_tensor_unpin(state);
     }
     return GY_OK;
+}
+
+gy_status gy_train_carried_reset(gy_model *model)
+{
+    return settle_carried(model, true);
+}
+
+gy_status gy_train_carried_disown(gy_model *model)
+{
+    return settle_carried(model, false);
 }
 
 gy_status gy_train_carried_new(const gy_model *model, int64_t rows, gy_tensor **states)

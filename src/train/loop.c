@@ -275,6 +275,7 @@ static gy_status resume(loop *l)
 {
     bool is_found = false;
     GY_TRY(gy_train_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
+    GY_TRY(gy_train_tell(l->model->comm, gy_train_carried_disown(l->model)));
     l->saved_step = l->result.resumed_step = l->state.step;
     if (!is_found && is_first(l)) {
         gy_warn("%s: no checkpoint to resume: training starts from the beginning",
@@ -488,6 +489,9 @@ static gy_status run_micros(loop *l, int epoch, int64_t index, int64_t update_ro
                             double *loss)
 {
     const int64_t begun = gy_now_ns(gy_env_real());
+    if (index == 0) {
+        GY_TRY(gy_train_tell(l->model->comm, gy_train_carried_reset(l->model)));
+    }
     find_order(l, epoch);
     const gy_status filled =
         gy_train_micros_fill(l->micros, l->train, l->order + index * l->options.batch,

@@ -676,10 +676,6 @@ GY_TEST(wrong_sizes_are_named)
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "2 samples are no 3 streams"));
     set = text_set(SAMPLES);
-    options.micro_batches = 2;
-    assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "expected no micro-batches"));
-    options.micro_batches = 0;
     options.servers = &servers;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "hands state on from batch to batch"));

@@ -57,12 +57,14 @@ gy_status gy_train_micros_check(const gy_model *model, const gy_train_options *o
         return gy_fail(GY_ARG, "training: %d chunks, expected 1 to %d", options->chunks,
                        GY_STAGES_MAX);
     }
-    if (lists != NULL && (lists->ranks < 1 || lists->stages % lists->ranks != 0 ||
-                          lists->micros != options->micro_batches)) {
+    if (lists != NULL &&
+        (lists->ranks != model->mesh->stages || lists->stages % lists->ranks != 0 ||
+         lists->micros != options->micro_batches)) {
         return gy_fail(GY_ARG,
                        "training: lists of %d ranks, %d stages and %d micro-batches, expected "
-                       "as many stages on each rank and %d micro-batches",
-                       lists->ranks, lists->stages, lists->micros, options->micro_batches);
+                       "%d ranks, as many stages on each and %d micro-batches",
+                       lists->ranks, lists->stages, lists->micros, model->mesh->stages,
+                       options->micro_batches);
     }
     return GY_OK;
 }
@@ -80,11 +82,12 @@ int gy_train_chunks(const gy_model *model, const gy_train_options *options)
     return options->chunks > 0 ? options->chunks : is_interleaved ? 2 : 1;
 }
 
-static gy_status plan(gy_train_micros *micros, const gy_train_options *options)
+gy_status gy_train_plan_pipe(const gy_model *model, const gy_train_options *options,
+                             gy_pipe_schedule **planned, const gy_pipe_schedule **schedule)
 {
-    const gy_model *model = micros->model;
-    if (!has_pipe(model) || options->pipe_lists != NULL) {
-        micros->schedule = has_pipe(model) ? options->pipe_lists : NULL;
+    *planned = NULL;
+    if (!has_pipe(model) || options->micro_batches == 0 || options->pipe_lists != NULL) {
+        *schedule = has_pipe(model) && options->micro_batches > 0 ? options->pipe_lists : NULL;
         return GY_OK;
     }
     const gy_pipe_query query = {
@@ -92,8 +95,8 @@ static gy_status plan(gy_train_micros *micros, const gy_train_options *options)
         .ranks = model->mesh->stages,
         .micros = options->micro_batches,
         .chunks = gy_train_chunks(model, options)};
-    GY_TRY(gy_pipe_plan(&query, &micros->planned));
-    micros->schedule = micros->planned;
+    GY_TRY(gy_pipe_plan(&query, planned));
+    *schedule = *planned;
     return GY_OK;
 }
 
@@ -132,7 +135,8 @@ gy_status gy_train_micros_new(gy_model *model, const gy_train_options *options, 
     const bool is_there = made->micros != NULL && made->batches != NULL &&
                           made->feeds != NULL && made->shares != NULL && made->results != NULL;
     gy_status status = is_there ? make_room(made, rows) : GY_NOMEM;
-    status = status >= 0 ? plan(made, options) : status;
+    status = status >= 0 ? gy_train_plan_pipe(model, options, &made->planned, &made->schedule)
+                         : status;
     if (status < 0) {
         made->count = is_there ? count : 0;
         gy_train_micros_free(made);

@@ -9,17 +9,37 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A slot whose node is still to come; NULL: out of memory. */
+static gy_train_slot *next_slot(gy_model *model, const char *name, gy_train_slot_kind kind)
+{
+    if (GY_GROW("train.slots", model->slots, model->slot_capacity, model->slot_count + 1) < 0) {
+        model->slot_status = GY_NOMEM;
+        return NULL;
+    }
+    gy_train_slot *slot = &model->slots[model->slot_count];
+    *slot = (gy_train_slot){.kind = kind, .node = {.graph = model->graph, .index = -1}};
+    snprintf(slot->name, sizeof(slot->name), "%s", name);
+    return slot;
+}
+
+gy_node gy_model_rows_slot(gy_model *model, const char *name, const int64_t *sizes, int rank)
+{
+    gy_train_slot *slot = next_slot(model, name, GY_SLOT_STATE);
+    if (slot == NULL) {
+        return (gy_node){.graph = model->graph, .index = -1, .output = 0};
+    }
+    slot->node = gy_graph_rows_parameter(model->graph, slot->name, model->dtype, sizes, rank);
+    model->slot_count += slot->node.index >= 0 ? 1 : 0;
+    return slot->node;
+}
+
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
                       gy_init init, gy_train_slot_kind kind)
 {
-    gy_node failed = {.graph = model->graph, .index = -1, .output = 0};
-    if (GY_GROW("train.slots", model->slots, model->slot_capacity, model->slot_count + 1) < 0) {
-        model->slot_status = GY_NOMEM;
-        return failed;
+    gy_train_slot *slot = next_slot(model, name, kind);
+    if (slot == NULL) {
+        return (gy_node){.graph = model->graph, .index = -1, .output = 0};
     }
-    gy_train_slot *slot = &model->slots[model->slot_count];
-    *slot = (gy_train_slot){.kind = kind};
-    snprintf(slot->name, sizeof(slot->name), "%s", name);
     slot->node = gy_graph_parameter(model->graph, slot->name, model->dtype, sizes, rank, init);
     if (slot->node.index >= 0) {
         model->slot_count++;
@@ -121,8 +141,8 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_train_slo
 gy_status gy_train_slot_check(const gy_model *model, const gy_train_slot *slot,
                               const gy_bundle *bundle)
 {
-    const gy_type *type =
-        gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
+    const gy_type whole = gy_graph_whole_type(&model->graph->nodes[slot->node.index]);
+    const gy_type *type = &whole;
     size_t index = 0;
     if (!gy_bundle_index(bundle, slot->name, &index)) {
         return gy_fail(GY_FORMAT, "no tensor '%s' for model %s", slot->name, model->name);
@@ -221,6 +241,7 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
     model->statistic_count = model->statistic_capacity = 0;
     model->carried = NULL;
     model->carried_count = model->carried_capacity = 0;
+    model->micro_count = options != NULL ? options->micro_batches : 0;
     model->carried_rows = options != NULL && options->servers == NULL ? options->batch : 0;
     model->pair_layer[0] = '\0';
     model->update = (gy_update){.fetches = NULL};

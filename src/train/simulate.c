@@ -215,10 +215,13 @@ static gy_status play_lists(gy_model *model, const gy_train_options *options,
     if (status >= 0) {
         nodes_to_values(u->fetches, u->fetch_count, values);
         nodes_to_values(u->gather_fetches, u->gather_count, values + u->fetch_count);
-        const gy_planned_run runs[] = {
-            {gy_train_micro_rows(options, options->batch), values + u->fetch_count,
-             u->gather_count, lists != NULL ? 1 : 0},
-            {has_micros ? 1 : options->batch, values, u->fetch_count, 0}};
+        const gy_planned_run runs[] = {{.batch = gy_train_micro_rows(options, options->batch),
+                                        .fetches = values + u->fetch_count,
+                                        .fetch_count = u->gather_count,
+                                        .loss = lists != NULL ? 1 : 0},
+                                       {.batch = has_micros ? 1 : options->batch,
+                                        .fetches = values,
+                                        .fetch_count = u->fetch_count}};
         status = gy_session_foresee(model->session, model->mesh, &runs[2 - count], count,
                                     graphs, footprints);
     }

@@ -91,6 +91,7 @@ struct gy_model {
     gy_train_carried *carried;            /* what batches hand on */
     size_t carried_count, carried_capacity;
     int64_t carried_rows; /* of each batch of the training that the graph is for; 0: none */
+    int micro_count;      /* of each of these batches; 0: it is not split */
     gy_update update;
     int64_t input_ns; /* spent in filling batches to evaluate */
 };
@@ -144,6 +145,8 @@ void gy_model_describe(const gy_model *model, gy_text *text);
 /** A new slot of the model. */
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
                       gy_init init, gy_train_slot_kind kind);
+/** The same of state with a row for each row of the batch, sizes[0] of them. */
+gy_node gy_model_rows_slot(gy_model *model, const char *name, const int64_t *sizes, int rank);
 /** The nodes of `options->optimizer`; fills model->update. */
 gy_status gy_update_build(gy_model *model, const gy_train_options *options);
 
@@ -156,6 +159,9 @@ double gy_train_schedule_rate(const gy_train_options *options, int64_t step, int
 void gy_train_streams_fill(int64_t streams, int64_t *order, int64_t count);
 /** The training begins an epoch: what batches hand on is zero. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_train_carried_reset(gy_model *model);
+/** What batches hand on was read for all rows: where others' would be added to this rank's,
+ * they are zero again. */
+GY_MUST_CHECK gy_status gy_train_carried_disown(gy_model *model);
 /** (carried_count) tensors of zeros for `rows` rows of this rank; drop them. On failure some
  * may be there. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_train_carried_new(const gy_model *model, int64_t rows,
@@ -285,6 +291,12 @@ struct gy_footprint; /* graph/graph.h */
 GY_MUST_CHECK gy_status gy_train_predict(const gy_model *model, const gy_train_options *options,
                                          const gy_train_counts *counts,
                                          struct gy_footprint *footprint);
+/** The same of one rank of a mesh, whose sizes, coordinates and stage alone are read. */
+GY_MUST_CHECK gy_status gy_train_predict_on(const gy_model *model,
+                                            const gy_train_options *options,
+                                            const gy_train_counts *counts,
+                                            const struct gy_mesh *mesh,
+                                            struct gy_footprint *footprint);
 /** A line for each slot that the stage would cut and that has too few elements for it. */
 void gy_train_explain_whole(const gy_model *model, const gy_train_options *options,
                             gy_text *text);
@@ -359,6 +371,12 @@ void gy_train_account_record(const gy_model *model, const gy_train_result *resul
 GY_MUST_CHECK gy_status gy_train_account_all(const gy_model *model, gy_train_result *result);
 /** Stages of a rank; 0: there is one, or no axis pipe. */
 int gy_train_chunks(const gy_model *model, const gy_train_options *options);
+/** By which lists its stages work; NULL: one micro-batch after the other, or no stages.
+ * `planned` is what of it is the caller's to gy_pipe_free. As gy_pipe_plan */
+GY_MUST_CHECK gy_status gy_train_plan_pipe(const gy_model *model,
+                                           const gy_train_options *options,
+                                           gy_pipe_schedule **planned,
+                                           const gy_pipe_schedule **schedule);
 /** NULL is fine. */
 void gy_train_micros_free(gy_train_micros *micros);
 /** This rank's rows of a batch of samples indices[0 .. rows), which is one of those of an

@@ -83,9 +83,9 @@ gy_status gy_train_slots_outline(const gy_model *model, bool has_state, gy_bundl
 {
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
-        const gy_type *type = &node_of(model, slot)->types[0];
+        const gy_type type = gy_graph_whole_type(node_of(model, slot));
         if (slot->kind != GY_SLOT_STATE || has_state) {
-            GY_TRY(gy_bundle_outline(bundle, slot->name, type->dtype, type->sizes, type->rank));
+            GY_TRY(gy_bundle_outline(bundle, slot->name, type.dtype, type.sizes, type.rank));
         }
     }
     return GY_OK;
@@ -267,15 +267,56 @@ static void add_run(gy_planned_run *runs, int *count, int64_t batch, const gy_va
 {
     GY_ASSERT(*count < RUNS_MAX);
     if (batch > 0) {
-        runs[(*count)++] = (gy_planned_run){batch, fetches, fetch_count, 0};
+        runs[(*count)++] =
+            (gy_planned_run){.batch = batch, .fetches = fetches, .fetch_count = fetch_count};
     }
+}
+
+/* The micro-batches of a batch. By a schedule each size has programs of its own; one after the
+ * other, smaller ones fit into the largest. */
+static void add_micros(gy_planned_run *runs, int *count, const gy_train_options *options,
+                       const gy_planned_run *batch)
+{
+    GY_ASSERT(*count < RUNS_MAX && options->micro_batches > 0);
+    if (batch->batch > 0) {
+        gy_planned_run *run = &runs[(*count)++];
+        *run = *batch;
+        run->micros = options->micro_batches;
+        run->loss = batch->schedule != NULL ? 1 : 0;
+        run->batch =
+            batch->schedule != NULL ? batch->batch : gy_train_micro_rows(options, batch->batch);
+    }
+}
+
+/* The programs of a training's steps: of a whole batch and of the last one, with fetches of
+ * updates, then of batches before. */
+static void add_steps(gy_planned_run *runs, int *count, const gy_model *model,
+                      const gy_train_options *options, const gy_planned_run batches[2])
+{
+    const gy_update *u = &model->update;
+    const gy_value *updates = batches[0].fetches, *before = updates + u->fetch_count;
+    const bool is_scheduled = batches[0].schedule != NULL;
+    if (options->micro_batches == 0) {
+        add_run(runs, count, options->accumulate > 1 ? batches[0].batch : 0, before,
+                u->gather_count);
+        add_run(runs, count, batches[0].batch, updates, u->fetch_count);
+        add_run(runs, count, batches[1].batch, updates, u->fetch_count);
+        return;
+    }
+    for (int i = 0; i < (is_scheduled ? 2 : 1); i++) {
+        gy_planned_run batch = batches[i];
+        batch.fetches = before;
+        batch.fetch_count = u->gather_count;
+        add_micros(runs, count, options, &batch);
+    }
+    add_run(runs, count, 1, updates, u->fetch_count);
 }
 
 /* The programs of the training, and those of its tests, in the order in which they first run.
  */
-static gy_status predict_on(const gy_model *model, const gy_train_options *options,
-                            const gy_train_counts *counts, const gy_mesh *mesh,
-                            gy_footprint *footprint)
+gy_status gy_train_predict_on(const gy_model *model, const gy_train_options *options,
+                              const gy_train_counts *counts, const gy_mesh *mesh,
+                              gy_footprint *footprint)
 {
     const gy_update *u = &model->update;
     const int all = u->fetch_count + u->gather_count;
@@ -292,21 +333,23 @@ static gy_status predict_on(const gy_model *model, const gy_train_options *optio
     values[all + 1] = (gy_value){model->predicted.index, model->predicted.output};
     const int64_t batch =
         counts->train > 0 ? GY_MIN(options->batch, counts->train) : options->batch;
-    const int64_t rest = counts->train % batch;
-    const int64_t micro = gy_train_micro_rows(options, batch); /* the largest: others fit in */
     const int64_t tested = gy_train_test_batch(model, options);
     gy_planned_run runs[RUNS_MAX];
+    gy_pipe_schedule *planned = NULL;
+    const gy_pipe_schedule *schedule = NULL;
     int count = 0;
-    const bool has_micros = options->micro_batches > 0;
-    add_run(runs, &count, has_micros || options->accumulate > 1 ? micro : 0,
-            values + u->fetch_count, u->gather_count);
-    add_run(runs, &count, has_micros ? 1 : batch, values, u->fetch_count);
-    add_run(runs, &count, has_micros ? 0 : rest, values, u->fetch_count);
+    gy_status status = gy_train_plan_pipe(model, options, &planned, &schedule);
+    const gy_planned_run batches[] = {
+        {.batch = batch, .fetches = values, .schedule = schedule},
+        {.batch = counts->train % batch, .fetches = values, .schedule = schedule}};
+    add_steps(runs, &count, model, options, batches);
     if (counts->test > 0) {
         add_run(runs, &count, counts->test < tested ? 0 : tested, values + all, 2);
         add_run(runs, &count, counts->test % tested, values + all, 2);
     }
-    gy_status status = gy_session_footprint(model->session, mesh, runs, count, footprint);
+    status = status >= 0 ? gy_session_footprint(model->session, mesh, runs, count, footprint)
+                         : status;
+    gy_pipe_free(planned);
     gy_free(values);
     return status;
 }
@@ -329,7 +372,7 @@ static gy_status predict_worst(const gy_model *model, const gy_train_options *op
     gy_footprint found;
     for (int stage = 0; stage < stages; stage++) {
         mesh.stage = stage;
-        GY_TRY(predict_on(model, options, counts, &mesh, &found));
+        GY_TRY(gy_train_predict_on(model, options, counts, &mesh, &found));
         if (stage == 0 || gy_footprint_bytes(&found) > gy_footprint_bytes(footprint)) {
             *footprint = found;
         }
@@ -361,9 +404,11 @@ static gy_status predict_other(const gy_model *model, const gy_train_options *op
 {
     gy_footprint footprint;
     const gy_mesh mesh = mesh_with(model, ranks);
-    for (size_t i = 0; i < model->slot_count; i++) { /* what other axes cut stays */
-        node_of(model, &model->slots[i])->pins[GY_AXIS_DATA] =
-            (gy_placement){.kind = GY_REPLICATE};
+    for (size_t i = 0; i < model->slot_count; i++) { /* what other axes cut stays, and rows */
+        gy_graph_node *node = node_of(model, &model->slots[i]);
+        if (!gy_graph_has_rows(node)) {
+            node->pins[GY_AXIS_DATA] = (gy_placement){.kind = GY_REPLICATE};
+        }
     }
     GY_TRY(pin_slots(model, options, stage, ranks));
     GY_TRY(predict_worst(model, options, counts, mesh, &footprint));

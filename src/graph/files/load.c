@@ -79,7 +79,7 @@ gy_status gy_session_read_part(gy_session *session, const char *name, const gy_b
     gy_view *view = &piece.part.view;
     GY_ASSERT(gy_bundle_shape(bundle, index).rank == view->rank);
     const gy_mesh *mesh = piece.part.mesh;
-    for (int axis = 0; axis < mesh->axes; axis++) {
+    for (int axis = 0; axis < mesh->axes && !piece.part.has_rows; axis++) {
         if (piece.part.type.placement[axis].kind == GY_PARTIAL && mesh->coordinates[axis] > 0) {
             fill_neutral(view);
             return GY_OK;

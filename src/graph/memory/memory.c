@@ -216,6 +216,14 @@ static gy_storage_kind kind_of(const planner *p, int32_t value)
     return p->is_moved[value] ? GY_STORAGE_SHARED : GY_STORAGE_OWN;
 }
 
+/* Is it a parameter whose place is another in each run? What exchanges write has one. */
+static bool has_rows(const planner *p, int32_t base)
+{
+    const int32_t leaf = p->plan->buffers[p->plan->of_value[base]].leaf;
+    GY_ASSERT(leaf < p->graph->node_count);
+    return leaf >= 0 && gy_graph_has_rows(&p->graph->nodes[leaf]);
+}
+
 /* The buffer of the parameter that the value will be assigned to; -1: it must be copied. */
 static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
 {
@@ -232,7 +240,8 @@ static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
     GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
     bool is_whole = gy_graph_value(graph, assign->inputs[1]) == value;
     bool is_read_later = p->last[parameter] > index;
-    if (!is_whole || is_read_later || p->plan->buffers[buffer].kind != GY_STORAGE_PARAMETER ||
+    if (!is_whole || is_read_later || has_rows(p, parameter) ||
+        p->plan->buffers[buffer].kind != GY_STORAGE_PARAMETER ||
         graph->nodes[index].types[k].format != GY_FORMAT_DENSE ||
         p->occupants[buffer].is_taken) {
         return -1;

@@ -3,10 +3,20 @@
 
 #include <string.h>
 
-gy_type gy_graph_parameter_type(const gy_mesh *mesh, const gy_graph_node *parameter)
+gy_type gy_graph_whole_type(const gy_graph_node *parameter)
 {
     GY_ASSERT(parameter->op == &gy_ops_row_parameter);
     gy_type type = parameter->types[0];
+    if (gy_graph_has_rows(parameter)) {
+        GY_ASSERT(type.rank >= 1);
+        type.sizes[0] = parameter->attributes.shape.rows;
+    }
+    return type;
+}
+
+gy_type gy_graph_parameter_type(const gy_mesh *mesh, const gy_graph_node *parameter)
+{
+    gy_type type = gy_graph_whole_type(parameter);
     for (int axis = 0; axis < mesh->axes; axis++) {
         if (mesh->sizes[axis] > 1) {
             type.placement[axis] = parameter->pins[mesh->kinds[axis]];

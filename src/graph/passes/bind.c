@@ -104,7 +104,25 @@ static void mark_batched(gy_pass *pass, const gy_graph_node *node)
     }
 }
 
-static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
+/* A parameter with a row for each of the batch: as what is fed; fetched itself, whole. */
+static void bind_rows(gy_graph *out, gy_graph_node *made, const gy_graph_node *node,
+                      bool is_fetched)
+{
+    gy_type type = gy_graph_parameter_type(&out->mesh, node);
+    GY_ASSERT(gy_graph_has_rows(node) && type.rank >= 1);
+    made->attributes.shape.sizes[0] = type.sizes[0];
+    if (!is_fetched) {
+        made->attributes.shape.is_batched = true;
+        made->attributes.shape.sizes[0] = type.sizes[0] = out->batch;
+        if (is_batched(out, &node->types[0])) {
+            type.placement[gy_mesh_data_axis(&out->mesh)] =
+                (gy_placement){.kind = GY_SHARD, .dim = 0};
+        }
+    }
+    made->types[0] = type;
+}
+
+static void bind_node(gy_pass *pass, int32_t index, int64_t batch, bool is_fetched)
 {
     GY_ASSERT(batch > 0 && index >= 0 && index < pass->in->node_count);
     const gy_graph_node *node = &pass->in->nodes[index];
@@ -139,7 +157,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }
-    if (node->op == &gy_ops_row_parameter) {
+    if (gy_graph_has_rows(node)) {
+        bind_rows(pass->out, made, node, is_fetched);
+    } else if (node->op == &gy_ops_row_parameter) {
         made->types[0] = gy_graph_parameter_type(&pass->out->mesh, node);
     }
     if (node->op == &gy_ops_row_reshape) {
@@ -163,7 +183,8 @@ static gy_status bind_roots(gy_pass *pass, const gy_value *fetches, int fetch_co
         if (gy_value_is_none(root.value)) {
             return gy_graph_status(pass->out);
         }
-        if (is_batched(pass->out, type)) {
+        if (is_batched(pass->out, type) &&
+            !gy_graph_has_rows(gy_graph_at(pass->in, fetches[i]))) {
             root.placement[gy_mesh_data_axis(&pass->out->mesh)] =
                 (gy_placement){.kind = GY_SHARD, .dim = 0};
         }
@@ -196,6 +217,16 @@ static gy_status check_bytes(const gy_graph *graph)
     return GY_OK;
 }
 
+static bool is_fetched(int32_t index, const gy_value *fetches, int fetch_count)
+{
+    for (int i = 0; i < fetch_count; i++) {
+        if (fetches[i].node == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
                   const gy_value *fetches, int fetch_count, gy_graph **out)
 {
@@ -217,7 +248,7 @@ gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
     mark_needed(in, needed);
     for (int32_t i = 0; i < in->node_count; i++) {
         if (needed[i]) {
-            bind_node(&pass, i, batch);
+            bind_node(&pass, i, batch, is_fetched(i, fetches, fetch_count));
         }
     }
     gy_free(needed);

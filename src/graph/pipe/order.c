@@ -79,6 +79,27 @@ static bool is_leaf(const gy_graph_node *node)
     return node->input_count == 0 && (node->op->flags & GY_OP_COLLECTIVE) == 0;
 }
 
+/* The parameter whose memory it is; -1: none. */
+static int32_t parameter_of(const gy_graph *in, gy_value value)
+{
+    const gy_graph_node *node = gy_graph_at(in, value);
+    GY_ASSERT(in->is_placed);
+    while ((node->op->flags & GY_OP_VIEW) != 0) {
+        GY_ASSERT(node->input_count >= 1);
+        value = node->inputs[0];
+        node = gy_graph_at(in, value);
+    }
+    return node->op == &gy_ops_row_parameter ? value.node : -1;
+}
+
+/* Does it assign rows, which each micro-batch has for itself? */
+static bool assigns_rows(const gy_graph *in, const gy_graph_node *node)
+{
+    const int32_t parameter =
+        node->op == &gy_ops_row_assign ? parameter_of(in, node->inputs[0]) : -1;
+    return parameter >= 0 && gy_graph_has_rows(&in->nodes[parameter]);
+}
+
 /* Forwards: those that nobody needs. */
 static void find_rest(orderer *o)
 {
@@ -99,7 +120,9 @@ static void find_rest(orderer *o)
             GY_ASSERT(input < i);
             most = is_leaf(&o->in->nodes[input]) ? most : GY_MAX(most, o->segment[input]);
         }
-        if (node->op == &gy_ops_row_receive) {
+        if (assigns_rows(o->in, node)) { /* behind all that read the old ones */
+            o->segment[i] = last;
+        } else if (node->op == &gy_ops_row_receive) {
             o->segment[i] = o->is_read[i] ? segment_of_message(o, node) : last;
         } else {
             o->segment[i] = most < 0 ? last : behind(o, most);
@@ -121,19 +144,6 @@ static gy_status check_messages(const orderer *o)
         }
     }
     return GY_OK;
-}
-
-/* The parameter whose memory it is; -1: none. */
-static int32_t parameter_of(const gy_graph *in, gy_value value)
-{
-    const gy_graph_node *node = gy_graph_at(in, value);
-    GY_ASSERT(in->is_placed);
-    while ((node->op->flags & GY_OP_VIEW) != 0) {
-        GY_ASSERT(node->input_count >= 1);
-        value = node->inputs[0];
-        node = gy_graph_at(in, value);
-    }
-    return node->op == &gy_ops_row_parameter ? value.node : -1;
 }
 
 /* Several micro-batches are under way: what one of them assigns, others may not read meanwhile
@@ -184,7 +194,10 @@ static gy_status order(orderer *o, gy_graph **out, int32_t *segments)
     find_rest(o);
     GY_TRY(check_messages(o));
     for (int32_t i = 0; i < o->in->node_count; i++) {
-        GY_TRY(o->in->nodes[i].op == &gy_ops_row_assign ? check_assigned(o, i) : GY_OK);
+        const gy_graph_node *node = &o->in->nodes[i];
+        GY_TRY(node->op == &gy_ops_row_assign && !assigns_rows(o->in, node)
+                   ? check_assigned(o, i)
+                   : GY_OK);
     }
     return sort(o, out, segments);
 }

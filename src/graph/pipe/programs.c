@@ -23,6 +23,31 @@ typedef struct gy_pipe_programs {
     int loss;
 } gy_pipe_programs;
 
+void gy_pipe_find_passing(const gy_graph *graph, const int32_t *segments,
+                          gy_memory_plan *memory, bool *is_passing)
+{
+    GY_ASSERT(is_passing != NULL);
+    for (int32_t i = 0; i < memory->buffer_count; i++) {
+        const gy_storage *storage = &memory->buffers[i];
+        is_passing[i] = segments != NULL && !memory->is_plain &&
+                        storage->kind == GY_STORAGE_OWN && !storage->is_kept;
+    }
+    for (int32_t i = 0; i < graph->node_count && segments != NULL; i++) {
+        for (int k = 0; k < graph->nodes[i].input_count; k++) {
+            const gy_value input = graph->nodes[i].inputs[k];
+            if (segments[input.node] != segments[i]) {
+                is_passing[memory->of_value[gy_graph_value(graph, input)]] = false;
+            }
+        }
+    }
+    for (int32_t i = 0; i < graph->root_count; i++) {
+        is_passing[memory->of_value[gy_graph_value(graph, graph->roots[i].value)]] = false;
+    }
+    for (int32_t i = 0; i < memory->buffer_count; i++) { /* no chunk of a slot has it */
+        memory->buffers[i].is_kept = memory->buffers[i].is_kept || is_passing[i];
+    }
+}
+
 void gy_pipe_programs_free(gy_session *session)
 {
     gy_pipe_programs *all = session->pipe;
