@@ -333,6 +333,7 @@ static gy_status place_rows(gy_program *program, int32_t storage, int64_t first)
 
 static gy_status place_all_rows(gy_program *program, int64_t first)
 {
+    GY_ASSERT(first >= 0 && program->graph != NULL);
     for (int32_t i = 0; i < program->memory.buffer_count; i++) {
         const gy_storage *storage = &program->memory.buffers[i];
         if (storage->kind == GY_STORAGE_PARAMETER &&

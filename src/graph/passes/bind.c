@@ -219,6 +219,7 @@ static gy_status check_bytes(const gy_graph *graph)
 
 static bool is_fetched(int32_t index, const gy_value *fetches, int fetch_count)
 {
+    GY_ASSERT(index >= 0 && fetch_count >= 0);
     for (int i = 0; i < fetch_count; i++) {
         if (fetches[i].node == index) {
             return true;

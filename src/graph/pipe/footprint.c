@@ -145,6 +145,7 @@ static gy_status compile_micro(const gy_session *session, const gy_mesh *mesh,
 /* Is an instance made: in the slot, or, below 0, in any? */
 static bool is_made(const held *all, int slot, int64_t rows)
 {
+    GY_ASSERT(rows > 0 && all->instance_count <= all->instance_capacity);
     for (size_t i = 0; i < all->instance_count; i++) {
         if (all->instances[i].rows == rows && (slot < 0 || all->instances[i].slot == slot)) {
             return true;

@@ -26,7 +26,8 @@ typedef struct gy_pipe_programs {
 void gy_pipe_find_passing(const gy_graph *graph, const int32_t *segments,
                           gy_memory_plan *memory, bool *is_passing)
 {
-    GY_ASSERT(is_passing != NULL);
+    GY_ASSERT(is_passing != NULL && memory->buffer_count >= 0);
+    GY_ASSERT(graph->is_placed);
     for (int32_t i = 0; i < memory->buffer_count; i++) {
         const gy_storage *storage = &memory->buffers[i];
         is_passing[i] = segments != NULL && !memory->is_plain &&
