@@ -33,14 +33,6 @@ gy_status gy_train_micros_check(const gy_model *model, const gy_train_options *o
     const gy_pipe_schedule *lists = options->pipe_lists;
     const bool is_pipe =
         options->pipe_schedule != NULL || lists != NULL || options->chunks != 0;
-    if (options->micro_batches > 0 && model->carried_count > 0) {
-        return gy_fail(
-            GY_ARG,
-            "training: model %s hands state on from batch to batch, which parts of a "
-            "batch cannot share: expected no micro-batches (stages work at once "
-            "without them)",
-            model->name);
-    }
     if (options->pipe_schedule != NULL && lists != NULL) {
         return gy_fail(GY_ARG, "training: a schedule and lists, expected one of them");
     }
