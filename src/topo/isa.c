@@ -12,7 +12,8 @@ static const char *const names[GY_ISA_COUNT] = {
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Which register states the system saves (XCR0): 6 SSE and AVX, 0xE0 the three of AVX-512. */
+/* Which register states the system saves (XCR0): 6 SSE and AVX, 0xE0 the three of AVX-512,
+ * 0x60000 the two of AMX. */
 static uint64_t saved_states(void)
 {
     uint32_t low = 0, high = 0;
@@ -29,9 +30,10 @@ static uint32_t detect(void)
     }
     uint64_t states = saved_states();
     bool has_avx = (states & 6) == 6, has_512 = has_avx && (states & 0xE0) == 0xE0;
-    uint32_t basic = c, b7 = 0, c7 = 0, a71 = 0, rest = 0, other = 0;
-    if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d) == 0) {
-        b7 = c7 = 0;
+    const bool has_tiles = (states & 0x60000) == 0x60000;
+    uint32_t basic = c, b7 = 0, c7 = 0, d7 = 0, a71 = 0, rest = 0, other = 0;
+    if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0) {
+        b7 = c7 = d7 = 0;
     } else if (a >= 1) {
         (void)__get_cpuid_count(7, 1, &a71, &rest, &other, &d);
     }
@@ -48,6 +50,8 @@ static uint32_t detect(void)
         {has_512 && (b7 >> 17 & 1) != 0, GY_ISA_AVX512DQ},
         {has_512 && (c7 >> 11 & 1) != 0, GY_ISA_AVX512VNNI},
         {has_512 && (a71 >> 5 & 1) != 0, GY_ISA_AVX512BF16},
+        {has_512 && (d7 >> 23 & 1) != 0, GY_ISA_AVX512FP16},
+        {has_tiles && (d7 >> 24 & 1) != 0 && (d7 >> 22 & 1) != 0, GY_ISA_AMXBF16},
     };
     uint32_t found = 0;
     for (size_t i = 0; i < GY_COUNT(facts); i++) {

@@ -17,7 +17,9 @@
     X(AVX512VL, "avx512vl")                                                                    \
     X(AVX512DQ, "avx512dq")                                                                    \
     X(AVX512VNNI, "avx512_vnni")                                                               \
-    X(AVX512BF16, "avx512_bf16")
+    X(AVX512BF16, "avx512_bf16")                                                               \
+    X(AVX512FP16, "avx512_fp16")                                                               \
+    X(AMXBF16, "amx_bf16")
 
 typedef enum gy_isa {
 #define GY_X(name, text) GY_ISA_##name,
