@@ -9,6 +9,7 @@
 
 extern const gy_kernel gy_kernel_fused, gy_kernel_tiles;
 extern const gy_kernel gy_kernel_matmul_f32, gy_kernel_matmul_f64;
+extern const gy_kernel gy_kernel_matmul_bf16, gy_kernel_matmul_wide;
 extern const gy_kernel gy_kernel_conv_f32, gy_kernel_conv_f64, gy_kernel_pool;
 extern const gy_kernel gy_kernel_winograd;
 extern const gy_kernel gy_kernel_softmax, gy_kernel_cross_entropy, gy_kernel_argmax;

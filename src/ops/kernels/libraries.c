@@ -46,6 +46,15 @@ gy_tile_isa gy_tile_isa_level(void)
     return chosen_isa;
 }
 
+bool gy_kernel_has_bf16(void)
+{
+#if defined(__x86_64__)
+    return gy_tile_isa_level() == GY_TILE_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
 /* A library that was looked for once; a failure is kept, to be told to every caller. */
 typedef struct library {
     const char *file, *package;

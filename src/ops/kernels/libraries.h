@@ -27,6 +27,11 @@ typedef enum gy_tile_isa {
  */
 gy_tile_isa gy_tile_isa_level(void);
 const char *gy_tile_isa_name(gy_tile_isa isa);
+/**
+ * Has the CPU a unit for products of bf16 that are summed in float32 (AVX512-BF16)? Not below
+ * level avx512. @threads any
+ */
+bool gy_kernel_has_bf16(void);
 
 /** What is used of oneDNN's C interface. */
 #define GY_DNNL_LIST(X)                                                                        \

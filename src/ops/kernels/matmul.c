@@ -1,5 +1,6 @@
 /**
- * Products of matrices: float32 by oneDNN, float64 by OpenBLAS.
+ * Products of matrices: float32 and, with sums in float32, bf16 by oneDNN, float64 by OpenBLAS.
+ * 16-bit operands that the CPU has no unit for are widened in scratch memory.
  *
  * Which of oneDNN's two ways runs a product was measured on plain row-major operands, one core,
  * peak 268 GFLOP/s (matmul primitive against sgemm; inner product primitives run the latter):
@@ -39,6 +40,7 @@ typedef enum way {
 typedef struct product {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b, has_bias, relu;
+    dnnl_data_type_t operands;  /* of a and b: float32 or bf16 */
     way way;                    /* of float32 */
     int64_t piece_rows, pieces; /* of m */
     int piece_sizes;            /* 1: all alike; 2: the last one is smaller */
@@ -60,6 +62,9 @@ static int64_t count_of(const int64_t *sizes, int rank)
 
 static way way_of(const product *p)
 {
+    if (p->operands == dnnl_bf16) {
+        return BY_PRIMITIVE;
+    }
     bool is_plain = !p->transpose_a && !p->transpose_b;
     if (p->batch == 1 && p->transpose_a && !p->transpose_b && gy_narrow_takes(p->n, p->m)) {
         return BY_NARROW_SUMS;
@@ -113,6 +118,7 @@ static bool describe(const gy_kernel_query *query, product *p)
                                                   : !describe_matmul(query, p)) {
         return false;
     }
+    p->operands = query->inputs[0].dtype == GY_BF16 ? dnnl_bf16 : dnnl_f32;
     p->piece_rows = p->m;
     p->pieces = p->m > 0 ? 1 : 0;
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
@@ -127,15 +133,16 @@ static bool describe(const gy_kernel_query *query, product *p)
     return true;
 }
 
-static bool matmul_accepts(const gy_kernel_query *query, gy_dtype dtype)
+/* a and b of one type, the bias of the result's. */
+static bool matmul_accepts(const gy_kernel_query *query, gy_dtype dtype, gy_dtype result)
 {
     product p;
     for (int i = 0; i < query->input_count; i++) {
-        if (query->inputs[i].dtype != dtype) {
+        if (query->inputs[i].dtype != (i < 2 ? dtype : result)) {
             return false;
         }
     }
-    return describe(query, &p);
+    return query->outputs[0].dtype == result && describe(query, &p);
 }
 
 /* Batch dimensions broadcast: which matrix of `view` belongs to number `index` of c? */
@@ -154,32 +161,43 @@ static int64_t matrix_of(const gy_view *view, const gy_view *c, int64_t index)
     return offset;
 }
 
-/* ---- float32 ---- */
+/* ---- float32, and bf16 where the CPU has a unit for it ---- */
 
 static bool f32_accepts(const gy_kernel_query *query)
 {
-    return matmul_accepts(query, GY_F32);
+    return matmul_accepts(query, GY_F32, GY_F32);
 }
 
-static void matrix_desc(const gy_dnnl *dnnl, dnnl_memory_desc_t *desc, int64_t rows,
-                        int64_t columns, int64_t stride, bool transpose)
+static bool bf16_accepts(const gy_kernel_query *query)
 {
-    dnnl_dims_t sizes = {rows, columns}, strides = {stride, 1};
-    if (transpose) {
+    return gy_kernel_has_bf16() && matmul_accepts(query, GY_BF16, GY_F32);
+}
+
+typedef struct matrix {
+    int64_t rows, columns, stride;
+    bool is_transposed;
+    dnnl_data_type_t type;
+} matrix;
+
+static void matrix_desc(const gy_dnnl *dnnl, dnnl_memory_desc_t *desc, matrix of)
+{
+    dnnl_dims_t sizes = {of.rows, of.columns}, strides = {of.stride, 1};
+    if (of.is_transposed) {
         strides[0] = 1;
-        strides[1] = stride;
+        strides[1] = of.stride;
     }
-    dnnl->memory_desc_init_by_strides(desc, 2, sizes, dnnl_f32, strides);
+    dnnl->memory_desc_init_by_strides(desc, 2, sizes, of.type, strides);
 }
 
 /* The matrices of a piece of `rows` rows. */
 static void piece_descs(const gy_dnnl *dnnl, const product *p, int64_t rows,
                         dnnl_memory_desc_t descs[4])
 {
-    matrix_desc(dnnl, &descs[0], rows, p->k, p->transpose_a ? p->m : p->k, p->transpose_a);
-    matrix_desc(dnnl, &descs[1], p->k, p->n, p->transpose_b ? p->k : p->n, p->transpose_b);
-    matrix_desc(dnnl, &descs[2], rows, p->n, p->n, false);
-    matrix_desc(dnnl, &descs[3], 1, p->n, p->n, false);
+    const bool ta = p->transpose_a, tb = p->transpose_b;
+    matrix_desc(dnnl, &descs[0], (matrix){rows, p->k, ta ? p->m : p->k, ta, p->operands});
+    matrix_desc(dnnl, &descs[1], (matrix){p->k, p->n, tb ? p->k : p->n, tb, p->operands});
+    matrix_desc(dnnl, &descs[2], (matrix){rows, p->n, p->n, false, dnnl_f32});
+    matrix_desc(dnnl, &descs[3], (matrix){1, p->n, p->n, false, dnnl_f32});
 }
 
 static int64_t rows_of(const product *p, int which)
@@ -312,7 +330,7 @@ typedef struct f32_call {
     const gy_dnnl *dnnl;
     product *product;
     const gy_kernel_call *call;
-    const float *a, *b;
+    const void *a, *b; /* float32, or bf16 that a primitive reads */
     float *c;
     dnnl_status_t status[MAX_PIECES];
 } f32_call;
@@ -326,8 +344,10 @@ static dnnl_status_t run_primitive(const f32_call *f, int64_t piece)
     dnnl_memory_t *m = p->memories[piece];
     int64_t row = piece * p->piece_rows;
     const void *bias = p->has_bias ? f->call->inputs[2].data : NULL;
-    const void *at[5] = {f->a + (p->transpose_a ? row : row * p->k), f->b, f->c + row * p->n,
-                         bias, (char *)f->call->workspace + (size_t)piece * scratch};
+    const int64_t item = p->operands == dnnl_bf16 ? 2 : 4;
+    const char *a = (const char *)f->a + item * (p->transpose_a ? row : row * p->k);
+    const void *at[5] = {a, f->b, f->c + row * p->n, bias,
+                         (char *)f->call->workspace + (size_t)piece * scratch};
     static const int roles[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
                                  DNNL_ARG_SCRATCHPAD};
     dnnl_exec_arg_t args[5];
@@ -347,11 +367,12 @@ static dnnl_status_t run_primitive(const f32_call *f, int64_t piece)
 static void run_narrow(const f32_call *f, int64_t row, int64_t rows)
 {
     const product *p = f->product;
+    const float *a = f->a;
     float *c = f->c + row * p->n;
     if (p->way == BY_NARROW_DOTS) {
-        gy_narrow_dots(f->a + row * p->k, f->call->workspace, rows, p->k, p->n, c);
+        gy_narrow_dots(a + row * p->k, f->call->workspace, rows, p->k, p->n, c);
     } else {
-        const gy_narrow_sums sums = {.a = f->a + row,
+        const gy_narrow_sums sums = {.a = a + row,
                                      .b = f->b,
                                      .rows = p->k,
                                      .stride = p->m,
@@ -367,14 +388,15 @@ static void run_narrow(const f32_call *f, int64_t row, int64_t rows)
 static dnnl_status_t run_sgemm(const f32_call *f, int64_t row, int64_t rows)
 {
     const product *p = f->product;
+    const float *a = f->a, *b = f->b;
     const bool ta = p->transpose_a, tb = p->transpose_b, is_tall = ta && !tb && p->m > p->n;
     const int64_t depth = is_tall ? TALL_DEPTH : p->k;
     dnnl_status_t status = dnnl_success;
     for (int64_t k = 0; k < p->k && status == dnnl_success; k += depth) {
         status =
             f->dnnl->sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, p->n, GY_MIN(depth, p->k - k),
-                           1, f->a + (ta ? k * p->m + row : row * p->k), ta ? p->m : p->k,
-                           f->b + (is_tall ? k * p->n : 0), tb ? p->k : p->n, k > 0 ? 1 : 0,
+                           1, a + (ta ? k * p->m + row : row * p->k), ta ? p->m : p->k,
+                           b + (is_tall ? k * p->n : 0), tb ? p->k : p->n, k > 0 ? 1 : 0,
                            f->c + row * p->n, p->n);
     }
     return status;
@@ -450,8 +472,11 @@ static gy_status f32_run(const gy_kernel_call *call)
     }
     const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
     for (int64_t i = 0; i < p->batch; i++) {
-        f.a = (const float *)a->data + (p->batch > 1 ? matrix_of(a, c, i) : 0) * p->m * p->k;
-        f.b = (const float *)b->data + (p->batch > 1 ? matrix_of(b, c, i) : 0) * p->k * p->n;
+        const int64_t bytes = p->operands == dnnl_bf16 ? 2 : 4;
+        const int64_t left = p->batch > 1 ? matrix_of(a, c, i) : 0;
+        const int64_t right = p->batch > 1 ? matrix_of(b, c, i) : 0;
+        f.a = (const char *)a->data + left * p->m * p->k * bytes;
+        f.b = (const char *)b->data + right * p->k * p->n * bytes;
         f.c = (float *)c->data + i * p->m * p->n;
         GY_TRY(run_one(&f));
     }
@@ -467,11 +492,109 @@ const gy_kernel gy_kernel_matmul_f32 = {
     .run = f32_run,
 };
 
+const gy_kernel gy_kernel_matmul_bf16 = {
+    .name = "onednn bf16 matmul",
+    .accepts = bf16_accepts,
+    .workspace_bytes = f32_workspace,
+    .prepare = f32_prepare,
+    .release = f32_release,
+    .run = f32_run,
+};
+
+/* ---- 16-bit operands, widened: products of them are exact in float32 ---- */
+
+enum { WIDEN_CHUNK = 1 << 15 };
+
+/* The same product with a and b in float32. */
+static gy_kernel_query widened(const gy_kernel_query *query, gy_view wide[3])
+{
+    gy_kernel_query same = *query;
+    for (int i = 0; i < query->input_count; i++) {
+        wide[i] = query->inputs[i];
+        wide[i].dtype = GY_F32;
+    }
+    same.inputs = wide;
+    return same;
+}
+
+static bool wide_accepts(const gy_kernel_query *query)
+{
+    return matmul_accepts(query, GY_BF16, GY_F32) || matmul_accepts(query, GY_F16, GY_F32);
+}
+
+static size_t wide_bytes(const gy_view *view)
+{
+    return gy_round_up((size_t)gy_view_count(view) * sizeof(float), 64);
+}
+
+static size_t wide_workspace(const gy_kernel_query *query)
+{
+    gy_view wide[3];
+    const gy_kernel_query same = widened(query, wide);
+    return wide_bytes(&wide[0]) + wide_bytes(&wide[1]) + f32_workspace(&same);
+}
+
+static gy_status wide_prepare(const gy_kernel_query *query, void **state)
+{
+    gy_view wide[3];
+    const gy_kernel_query same = widened(query, wide);
+    return f32_prepare(&same, state);
+}
+
+typedef struct widening {
+    gy_tile_function run;
+    const uint16_t *from;
+    float *to;
+    int64_t count;
+} widening;
+
+static void widen_chunks(void *arg, int64_t begin, int64_t end)
+{
+    const widening *w = arg;
+    const int64_t first = begin * WIDEN_CHUNK, last = GY_MIN(end * WIDEN_CHUNK, w->count);
+    const gy_tile tile = {
+        .inputs = {w->from + first}, .output = w->to + first, .count = last - first};
+    w->run(&tile);
+}
+
+static gy_status wide_run(const gy_kernel_call *call)
+{
+    gy_view wide[3];
+    char *memory = call->workspace;
+    gy_kernel_call same = *call;
+    for (int i = 0; i < call->input_count; i++) {
+        wide[i] = call->inputs[i];
+        if (i < 2) {
+            widening w = {.run = gy_tiles()->find(GY_CODE_cast, wide[i].dtype, GY_F32),
+                          .from = wide[i].data,
+                          .to = (float *)(void *)memory,
+                          .count = gy_view_count(&wide[i])};
+            gy_parallel_for(call->engine, (w.count + WIDEN_CHUNK - 1) / WIDEN_CHUNK, 1,
+                            widen_chunks, &w);
+            wide[i].dtype = GY_F32;
+            wide[i].data = memory;
+            memory += wide_bytes(&wide[i]);
+        }
+    }
+    same.inputs = wide;
+    same.workspace = memory;
+    return f32_run(&same);
+}
+
+const gy_kernel gy_kernel_matmul_wide = {
+    .name = "widened matmul",
+    .accepts = wide_accepts,
+    .workspace_bytes = wide_workspace,
+    .prepare = wide_prepare,
+    .release = f32_release,
+    .run = wide_run,
+};
+
 /* ---- float64 ---- */
 
 static bool f64_accepts(const gy_kernel_query *query)
 {
-    return matmul_accepts(query, GY_F64);
+    return matmul_accepts(query, GY_F64, GY_F64);
 }
 
 static gy_status f64_prepare(const gy_kernel_query *query, void **state)

@@ -11,7 +11,8 @@
 static const gy_kernel *const none[] = {NULL};
 LIST(tiles, &gy_kernel_tiles)
 LIST(fused, &gy_kernel_fused)
-LIST(matmuls, &gy_kernel_matmul_f32, &gy_kernel_matmul_f64)
+LIST(matmuls, &gy_kernel_matmul_f32, &gy_kernel_matmul_f64, &gy_kernel_matmul_bf16,
+     &gy_kernel_matmul_wide)
 LIST(convs, &gy_kernel_winograd, &gy_kernel_conv_f32, &gy_kernel_conv_f64)
 LIST(pools, &gy_kernel_pool)
 LIST(softmaxes, &gy_kernel_softmax)
@@ -137,6 +138,8 @@ const char *gy_kernels_describe(gy_text *text)
     const gy_dnnl *dnnl;
     const gy_blas *blas;
     gy_text_add(text, "tiles: %s\n", gy_tile_isa_name(gy_tile_isa_level()));
+    gy_text_add(text, "bf16 products: %s\n",
+                gy_kernel_has_bf16() ? "AVX512-BF16" : "no unit, widened to float32");
     if (gy_blas_get(&blas) == GY_OK) {
         gy_text_add(text, "float64 products: %s, core type %s\n", blas->config(),
                     blas->core_name());
