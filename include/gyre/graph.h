@@ -437,6 +437,26 @@ GY_API GY_MUST_CHECK gy_status gy_stage(gy_node node, int stage);
 GY_API GY_MUST_CHECK gy_status gy_graph_cut(gy_graph *graph, const char *const *names,
                                             int count);
 
+/* ---- precision ---- */
+
+/**
+ * In which type products (gy_op_matmul, and those of its gradients) read operands that the
+ * graph has in f32: GY_BF16 narrows them by casts, each value once a run, and sums in f32,
+ * which the results are in. Parameters, updates, norms, softmax, losses and all sums stay f32.
+ * A product with a side below 32 stays f32 too, unless it is pinned. A CPU without a unit for
+ * bf16 widens the same operands again: slower, and not the same sums.
+ * @param dtype  GY_F32, as at first, or GY_BF16
+ * Called before the first session of the graph.
+ * @return GY_OK; the graph's failure; GY_ARG another type
+ */
+GY_API GY_MUST_CHECK gy_status gy_graph_precision(gy_graph *graph, gy_dtype dtype);
+/**
+ * The same of one product and those of its gradients, whatever the graph's is. Called before
+ * the first session; a second call replaces the first.
+ * @return as gy_graph_precision; GY_ARG the node is no product of f32 (names it)
+ */
+GY_API GY_MUST_CHECK gy_status gy_pin_precision(gy_node node, gy_dtype dtype);
+
 /* ---- recomputation ---- */
 
 /**

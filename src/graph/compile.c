@@ -13,6 +13,7 @@ const gy_compile_pass gy_compile_passes[] = {
     {"join", gy_pass_join},
     {"common", gy_rewrite_common},
     {"dead", gy_rewrite_dead},
+    {"precision", gy_pass_precision},
     {"place", gy_place},
     {"dead", gy_rewrite_dead}, /* moves that nobody uses: no number is theirs */
     {"recompute", gy_recompute_chunks},
@@ -62,12 +63,15 @@ static bool cuts(const gy_compile_pass *pass, const gy_graph *made)
 /* The text of all stages, of which a stage shows how it differs from the one before. */
 typedef struct stages {
     gy_text *text; /* NULL: nobody reads it */
-    gy_text before, placement, again;
+    gy_text before, precision, placement, again;
 } stages;
 
 static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, stages *shown)
 {
     show(made, pass->name, &shown->before, shown->text);
+    if (shown->text != NULL && pass->run == gy_pass_precision) {
+        GY_TRY(gy_graph_explain_precision(made, &shown->precision));
+    }
     if (shown->text != NULL && pass->run == gy_recompute_chunks) {
         GY_TRY(gy_graph_explain_recompute(made, &shown->again));
     }
@@ -94,6 +98,7 @@ static bool is_idle(const gy_compile_pass *pass, const gy_graph *bound)
 {
     GY_ASSERT(bound->recompute_max >= 0 && pass->run != NULL);
     return (pass->run == gy_stages_cut && !has_stages(bound)) ||
+           (pass->run == gy_pass_precision && bound->precision == GY_DTYPE_NONE) ||
            (pass->run == gy_recompute_chunks && bound->recompute_max == 0);
 }
 
@@ -135,12 +140,11 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
     GY_ASSERT(out != NULL);
     stages shown = {.text = text};
     gy_status status = run_passes(bound, skip, NULL, &shown, out);
-    if (status >= 0 && text != NULL) {
-        gy_text_add_bytes(text, gy_text_get(&shown.placement), shown.placement.size_bytes);
+    const gy_text *const reports[] = {&shown.precision, &shown.placement, &shown.again};
+    for (size_t i = 0; status >= 0 && text != NULL && i < GY_COUNT(reports); i++) {
+        gy_text_add_bytes(text, gy_text_get(reports[i]), reports[i]->size_bytes);
     }
-    if (status >= 0 && text != NULL) {
-        gy_text_add_bytes(text, gy_text_get(&shown.again), shown.again.size_bytes);
-    }
+    gy_text_free(&shown.precision);
     gy_text_free(&shown.placement);
     gy_text_free(&shown.again);
     gy_text_free(&shown.before);

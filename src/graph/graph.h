@@ -5,10 +5,11 @@
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
- * epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion, candidates,
- * choose, search, place, exchange), stages/ (assign, balance, cut, hand, loads), recompute/
- * (line, cut, recompute, report), explain/ (placement), memory/ (reshard, memory, chunks),
- * simulate/ (cluster, links, rates, tasks, clock, step), compile, program, init, session, run.
+ * precision, epilogue, layout, fuse, schedule), place/ (rows, price, route, pins, expansion,
+ * candidates, choose, search, place, exchange), stages/ (assign, balance, cut, hand, loads),
+ * recompute/ (line, cut, recompute, report), explain/ (placement), memory/ (reshard, memory,
+ * chunks), simulate/ (cluster, links, rates, tasks, clock, step), compile, program, init,
+ * session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -36,6 +37,7 @@ typedef struct gy_stage_mark {
                                gradient; -1: made by a pass */
     bool is_differentiated; /* gradients pass through the source */
     uint8_t by_hand;        /* gy_stage: the stage and 1; 0: it follows from others */
+    uint8_t precision;      /* gy_pin_precision of the source: a gy_dtype; 0: none */
     bool is_gradient;       /* made by gy_op_gradients */
     bool is_again;          /* a copy that gy_recompute_chunks made */
     int32_t chunk;          /* of gy_recompute_chunks, from 1; 0: none */
@@ -134,6 +136,7 @@ struct gy_graph {
     bool is_placed;     /* from place on: types hold placements, kernels see parts */
     double predicted_s; /* from place on: a run on several ranks, by the model of costs */
     gy_stage_cuts cuts;
+    gy_dtype precision;    /* that products read; none: no pass looks at precision */
     int32_t recompute_max; /* chunks of the forward pass that may be made again; 0: none */
     int32_t recomputed;    /* those that are, behind gy_recompute_chunks */
     int32_t loss; /* root whose ancestors are the forward pass, and 1: messages between stages
@@ -297,6 +300,10 @@ gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
 /** Sums whose terms share their operands' sizes, such as the gradients of all time steps,
  * become a few products of stacked operands; sums of pads become concats. */
 gy_status gy_pass_join(const gy_graph *in, gy_graph **out);
+/** The operands of products in the type that graph->precision and pins ask for. */
+gy_status gy_pass_precision(const gy_graph *in, gy_graph **out);
+/** Append what gy_pass_precision chose for each product. GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_graph_explain_precision(const gy_graph *graph, gy_text *text);
 /** Rows with an expansion that no signature lets run on its sharded inputs. */
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
 /** Nodes that are marked, [node], give way to their expansions; each has one. */

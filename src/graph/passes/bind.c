@@ -154,6 +154,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch, bool is_fetch
     if (node->mark.by_hand != 0) {
         made->mark.by_hand = node->mark.by_hand;
     }
+    if (node->mark.precision != GY_DTYPE_NONE) {
+        made->mark.precision = node->mark.precision;
+    }
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }

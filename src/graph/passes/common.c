@@ -60,7 +60,8 @@ static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
                      const gy_value *inputs)
 {
     GY_ASSERT(may_merge(made) && may_merge(node));
-    if (made->op != node->op || made->input_count != node->input_count) {
+    if (made->op != node->op || made->input_count != node->input_count ||
+        made->mark.precision != node->mark.precision) {
         return false;
     }
     gy_value theirs[GY_OP_INPUTS_MAX];

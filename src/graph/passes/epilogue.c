@@ -143,6 +143,7 @@ static gy_value take_update(epilogue *state, const gy_graph_node *node)
         gy_value rate = gy_pass_get(&state->pass, step->inputs[1 - k]);
         if (found == NULL || found->op != &gy_ops_row_matmul || has_bias(found) ||
             found->types[0].rank != 2 || gy_graph_type(state->pass.out, rate)->rank != 0 ||
+            gy_graph_type(state->pass.out, found->inputs[0])->dtype != found->types[0].dtype ||
             !gy_type_is_same_shape(&found->types[0], &node->types[0]) ||
             !is_whole(in, &found->types[0])) {
             continue;
