@@ -357,6 +357,10 @@ typedef struct gy_train_options {
     const char *pipe_schedule;
     const gy_pipe_schedule *pipe_lists;
     int chunks; /* stages of a rank along pipe; 0: as the schedule wants, of interleaved 2 */
+    /* gy_graph_precision of the model's graph, until it is trained anew: parameters, optimizer
+       state, checkpoints and files stay f32, tests read what the training reads. 0: f32. Of
+       models of f32. */
+    gy_dtype precision;
 } gy_train_options;
 
 /**

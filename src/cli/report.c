@@ -89,6 +89,20 @@ void gy_cli_report_time(const gy_train_result *result)
     if (result->account_count > 0) {
         report_accounts(result);
     }
+    if (result->resumed_step > 0) {
+        printf("resumed after step %lld\n", (long long)result->resumed_step);
+    }
+}
+
+gy_status gy_cli_report_exchanges(gy_model *model, int lines_max)
+{
+    char *text = NULL;
+    gy_status status = gy_train_explain_runs(model, lines_max, &text);
+    if (status == GY_OK) {
+        printf("%s", text);
+        gy_string_free(text);
+    }
+    return status;
 }
 
 /* "12.3 MiB" */

@@ -15,8 +15,15 @@ void gy_cli_report_corpus(const gy_corpus *corpus, double seconds, int ranks);
 /** Accuracy by line and by file, and the confusion table. */
 void gy_cli_report_score(const gy_language_score *score);
 
-/** Where the time of a training went. */
+/** Where the time of a training went, and where it went on from. */
 void gy_cli_report_time(const gy_train_result *result);
+
+/**
+ * The exchanges of a training that should take most time.
+ * @param lines_max  0: all of them
+ * @return what gy_train_explain_runs failed with
+ */
+gy_status gy_cli_report_exchanges(gy_model *model, int lines_max);
 
 /**
  * What the updates of a training took on this rank: exchanges by axis and operation, times and

@@ -140,6 +140,7 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
     if (o->recompute == GY_RECOMPUTE_AUTO && o->memory_bytes == 0) {
         return gy_fail(GY_ARG, "training: recompute auto needs memory_bytes");
     }
+    GY_TRY(gy_train_precision_check(model, o));
     GY_TRY(gy_train_micros_check(model, o));
     return gy_train_servers_check(model, o);
 }

@@ -213,6 +213,9 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
         GY_TRY(options->recompute == GY_RECOMPUTE_LAYERS
                    ? gy_graph_recompute(model->graph, INT_MAX)
                    : GY_OK);
+        GY_TRY(gy_train_is_narrow(options)
+                   ? gy_graph_precision(model->graph, options->precision)
+                   : GY_OK);
     }
     GY_TRY(
         gy_session_new(model->graph,

@@ -16,6 +16,7 @@
  */
 #include "base/text.h"
 #include "graph/graph.h"
+#include "tensor/tensor.h"
 #include "train/train_priv.h"
 
 #include <stdio.h>
@@ -35,6 +36,17 @@ gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *f
     o.schedule_every = o.schedule_every == 0 ? 1 : o.schedule_every;
     o.accumulate = o.accumulate == 0 ? 1 : o.accumulate;
     *filled = o;
+    return GY_OK;
+}
+
+gy_status gy_train_precision_check(const gy_model *model, const gy_train_options *o)
+{
+    if (gy_train_is_narrow(o) && (o->precision != GY_BF16 || model->dtype != GY_F32)) {
+        return gy_fail(
+            GY_ARG, "training: precision %s of a model of %s, expected %s",
+            gy_dtype_is_element(o->precision) ? gy_dtype_name(o->precision) : "of no type",
+            gy_dtype_name(model->dtype), model->dtype == GY_F32 ? "f32 or bf16" : "none");
+    }
     return GY_OK;
 }
 

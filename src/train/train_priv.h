@@ -54,6 +54,16 @@ typedef struct gy_update {
     int gather_count;
 } gy_update;
 
+/** Does the training ask for products of 16-bit operands? */
+static inline bool gy_train_is_narrow(const gy_train_options *options)
+{
+    return options->precision != GY_DTYPE_NONE && options->precision != GY_F32;
+}
+
+/** GY_ARG names a precision that the model cannot take. */
+GY_MUST_CHECK gy_status gy_train_precision_check(const gy_model *model,
+                                                 const gy_train_options *options);
+
 struct gy_model {
     char name[GY_TRAIN_NAME_BYTES];
     gy_model_function build;

@@ -136,6 +136,10 @@ static const struct {
      "t -d digits -b 64 --simulate gpus=4,near=10GB/s,flops=50G && [ ! -e out ] && "
      "[ $(grep -c '^data=' said) -gt 4 ] && ! t -d digits --simulate gpu=4 && "
      "grep -q 'no setting .gpu., the nearest is gpus' said"},
+    {"train", "precision",
+     "differs $P --precision bf16 --explain && grep -q '^precision: [1-9]' said && "
+     "grep -q '^  .*matmul f32.*: bf16$' said && same $P --precision f32 && "
+     "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said"},
     {"train", "recompute",
      "n --layers 3 && cp out/gpt/model.safetensors held && n --layers 3 --recompute layers && "
      "cmp out/gpt/model.safetensors held && ! n --recompute auto && grep -q 'y SIZE$' said"},
@@ -254,13 +258,11 @@ static const struct {
      "&& grep -q '^500 characters in .* a second$' loud"},
     {"predict", "probability",
      "i=digits/t10k-images-idx3-ubyte; t $P && gyre predict --probability "
-     "out/mlp/model.safetensors $i $i "
-     ">p && grep -Eq '^digits/.*:0: [0-9]\t[0-9.]+$' p && "
+     "out/mlp/model.safetensors $i $i >p && grep -Eq '^digits/.*:0: [0-9]\t[0-9.]+$' p && "
      "cut -f 1 p >plainly && gyre predict out/mlp/model.safetensors $i $i | cmp - plainly"},
     {"predict", "labels", /* the accuracy and loss that the training reported */
      "d=digits/t10k; t $P && gyre predict --labels $d-labels-idx1-ubyte "
-     "out/mlp/model.safetensors "
-     "$d-images-idx3-ubyte >got && "
+     "out/mlp/model.safetensors $d-images-idx3-ubyte >got && "
      "[ \"$(sed -n 's/^test \\(accuracy: .* %\\),/\\1/p' said)\" = "
      "\"$(sed -n 's/^\\(accuracy: .* %\\) of [0-9]*,/\\1/p' got)\" ]"},
     {"plan", "ranks", "tells 'table' 'table -n 16'"},
@@ -300,10 +302,7 @@ static const struct {
     {"plan", "svg", "gyre plan show allreduce -a ring --svg drawn && grep -q '</svg>' drawn"},
     {"plan", "width",
      "tells 'show allreduce -a ring -n 16' 'show allreduce -a ring -n 16 --width 200'"},
-    {"plan", "seed",
-     "tells 'simulate allreduce -a ring --loss 0.3' 'simulate allreduce -a ring --loss 0.3 "
-     "--seed "
-     "2'"},
+    {"plan", "seed", "r='simulate allreduce -a ring --loss 0.3'; tells \"$r\" \"$r --seed 2\""},
     {"plan", "loss",
      "tells 'simulate allreduce -a ring' 'simulate allreduce -a ring --loss 0.3'"},
     {"plan", "retransmit-timeout",

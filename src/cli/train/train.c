@@ -29,12 +29,13 @@ static struct {
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *recompute, *update, *key, *simulate, *cluster;
+    const char *precision, *recompute, *update, *key, *simulate, *cluster;
     gy_cli_pipe pipe;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
               .dtype = "f32",
+              .precision = "f32",
               .recompute = "none",
               .overlap = "on",
               .seed = 1,
@@ -45,6 +46,7 @@ static struct {
 #define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
 #define SCHEDULES     "constant|step|cosine|linear"
 #define RECOMPUTES    "none|layers|auto"
+#define PRECISIONS    "f32|bf16"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
@@ -133,6 +135,9 @@ static const gy_option options[] = {
     {&gy_option_seed, GY_OPTION_INTEGER, "parameters, dropout and sample order; default: 1",
      PLACE(seed), 0, INT_MAX, NULL},
     {&gy_option_dtype, GY_OPTION_CHOICE, "default: f32", PLACE(dtype), 0, 0, "f32|f64"},
+    {&gy_option_precision, GY_OPTION_CHOICE,
+     "bf16 sums in f32, and all else stays f32; default: f32", PLACE(precision), 0, 0,
+     PRECISIONS},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
@@ -250,6 +255,7 @@ static gy_train_options train_options(train_job *job)
         .arg = job,
         .servers = job->update.is_ps ? &job->servers : NULL,
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
+        .precision = strcmp(settings.precision, "bf16") == 0 ? GY_BF16 : GY_F32,
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
@@ -416,20 +422,6 @@ static void report_text(const train_job *job)
            result->wall_s > 0 ? characters / result->wall_s : 0);
 }
 
-/* The exchanges that should take most time, with --explain all of them. */
-static gy_status report_exchanges(const train_job *job)
-{
-    char *text = NULL;
-    const bool is_trained = job->result.steps > job->result.resumed_step;
-    if (!job->is_first || !is_trained || gy_comm_size(job->comm) == 1) {
-        return GY_OK;
-    }
-    GY_TRY(gy_train_explain_runs(job->model, settings.explain ? 0 : EXCHANGES_SHOWN, &text));
-    printf("%s", text);
-    gy_string_free(text);
-    return GY_OK;
-}
-
 /* The table of --stats; the memory is that of the largest rank. */
 static gy_status report_stats(const train_job *job)
 {
@@ -443,7 +435,10 @@ static gy_status report_stats(const train_job *job)
         gy_cli_report_updates(&job->result, job->is_text ? "characters" : "samples", per_sample,
                               peak_bytes);
     }
-    return report_exchanges(job);
+    const bool is_trained = job->result.steps > job->result.resumed_step;
+    return job->is_first && is_trained && gy_comm_size(job->comm) > 1
+               ? gy_cli_report_exchanges(job->model, settings.explain ? 0 : EXCHANGES_SHOWN)
+               : GY_OK;
 }
 
 static gy_status report(train_job *job)
@@ -463,9 +458,6 @@ static gy_status report(train_job *job)
     }
     if (job->is_first) {
         gy_cli_report_time(&job->result);
-        if (job->result.resumed_step > 0) {
-            printf("resumed after step %lld\n", (long long)job->result.resumed_step);
-        }
         if (job->result.is_stopped_early) {
             printf("stopped early: no better test loss for %lld epochs\n", settings.patience);
         }
@@ -656,6 +648,11 @@ static int check_settings(const char *name)
     if (strcmp(settings.recompute, "auto") == 0 && settings.memory == 0 &&
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
+    }
+    if (strcmp(settings.precision, "f32") != 0 && strcmp(settings.dtype, "f32") != 0) {
+        return gy_cli_report_usage(
+            "gyre train: --precision %s and --dtype %s exclude each other", settings.precision,
+            settings.dtype);
     }
     const int clustered = gy_cli_cluster_check(settings.cluster, settings.mesh, settings.ranks);
     const int piped =
