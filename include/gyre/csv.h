@@ -158,8 +158,9 @@ typedef struct gy_csv_write_options {
 GY_API GY_MUST_CHECK gy_status gy_csv_write(const gy_frame *frame,
                                             const gy_csv_write_options *options,
                                             gy_store_sink sink, void *arg);
-/** Write a sequence of frames to a file, whole or not at all; it is closed. `options` and
- * failures as above, and those of gy_save_file and of the sequence. */
+/** Write a sequence of frames to a file, whole or not at all; it is closed. A name that ends in
+ * .gz or .zst compresses it. `options` and failures as above, and those of gy_save_file and of
+ * the sequence; GY_UNSUPPORTED a name of another format that is no text (.xz, .parquet). */
 GY_API GY_MUST_CHECK gy_status gy_csv_save(const char *path, gy_schema *schema,
                                            const gy_frame_source *source,
                                            const gy_csv_write_options *options);

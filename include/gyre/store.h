@@ -13,6 +13,7 @@
 #define GYRE_STORE_H
 
 #include <gyre/base.h>
+#include <gyre/format.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +56,32 @@ typedef gy_status (*gy_store_sink)(void *arg, const void *data, size_t size_byte
  */
 GY_API GY_MUST_CHECK gy_status gy_store_read(const char *uri, bool is_expanded,
                                              gy_store_sink sink, void *arg);
+
+/**
+ * Compresses bytes and gives them to a sink. A failure is remembered: what follows returns it.
+ * Not thread-safe.
+ */
+typedef struct gy_compressor gy_compressor;
+
+/**
+ * @param encoding  GY_ENCODING_GZIP or GY_ENCODING_ZSTD
+ * @param sink      takes the compressed bytes in order
+ * @return GY_OK, caller owns; GY_UNSUPPORTED another encoding; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_compressor_new(gy_encoding encoding, gy_store_sink sink,
+                                                 void *arg, gy_compressor **compressor);
+/** Add bytes. GY_OK; what `sink` returned; GY_NOMEM */
+GY_API GY_MUST_CHECK gy_status gy_compressor_add(gy_compressor *compressor, const void *data,
+                                                 size_t size_bytes);
+/** Give what is left, once, behind all bytes. As gy_compressor_add. */
+GY_API GY_MUST_CHECK gy_status gy_compressor_end(gy_compressor *compressor);
+/** NULL is fine. */
+GY_API void gy_compressor_free(gy_compressor *compressor);
+
+/** The compression that a file's name stands for: "a.csv.gz" GY_ENCODING_GZIP.
+ * GY_ENCODING_PLAIN: of no format that Gyre knows; GY_ENCODING_AUTO: of one that is not read
+ * (.zip, .parquet). */
+GY_API gy_encoding gy_encoding_of_name(const char *name);
 
 typedef enum gy_store_mode {
     GY_STORE_REPLACE, /* replace an object of that name */

@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+#include <gyre/store.h>
+
 #include <string.h>
 #include <strings.h>
 
@@ -210,6 +212,12 @@ gy_encoding gy_store_encoding_for(gy_encoding asked, const char *path, bool is_b
     return asked != GY_ENCODING_AUTO || !is_binary || find_named(path) != NULL
                ? asked
                : GY_ENCODING_PLAIN;
+}
+
+gy_encoding gy_encoding_of_name(const char *name)
+{
+    const gy_file_format *format = find_named(name);
+    return format != NULL ? format->encoding : GY_ENCODING_PLAIN;
 }
 
 /* ---- refusing ---- */

@@ -25,6 +25,23 @@ static const char *const lines[] = {
     "'{\"price\":2.50,\"name\":\"a, b\"}' ]",
     "gyre query --tables . -o out.csv 'select id from t' && [ \"$(head -1 out.csv)\" = id ] && "
     "[ $(wc -l <out.csv) = 3 ]",
+    /* the output's name says its form */
+    "gyre query --tables . -o a.jsonl 'select id from t' && head -1 a.jsonl | grep -qx "
+    "'{\"id\":1}'; gyre query --tables . -o a.tsv 'select id, name from t' && head -2 a.tsv | "
+    "tail -1 | grep -qx \"$(printf '1\ta, b')\"",
+    "gyre query --tables . -o a.csv.gz 'select id, name from t' && gyre query --tables . -o "
+    "a.csv.zst 'select id, name from t' && gyre query --tables . -o a.csv 'select id, name "
+    "from "
+    "t' && gzip -dc a.csv.gz | cmp - a.csv && for f in gz zst; do gyre query --format csv "
+    "'select "
+    "* from \"a.csv.'$f'\"' | cmp - a.csv || exit 1; done",
+    "gyre query --tables . -o a.JSON.gz 'select id from t' && gzip -dc a.JSON.gz | grep -c "
+    "'^{' | "
+    "grep -qx 2; gyre query --tables . -o a.json --format csv 'select id from t' && head -1 "
+    "a.json | grep -qx id",
+    "gyre query --tables . -o a.parquet 'select 1' 2>said; [ $? = 2 ] && [ ! -e a.parquet ] && "
+    "grep -q 'a.parquet: answers are text' said",
+    "! gyre query --tables . -o none.gz 'select id / 0 from t' 2>said && [ ! -e none.gz ]",
     "! gyre query --tables . -o none.csv 'select id / 0 from t' 2>said && [ ! -e none.csv ] && "
     "grep -q 'division by zero' said",
     "[ \"$(gyre query --tables . --format csv 'select id from t where id > 9')\" = id ]",

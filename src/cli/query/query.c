@@ -5,11 +5,13 @@
 
 #include <gyre/csv.h>
 #include <gyre/query.h>
+#include <gyre/store.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,10 +34,11 @@ static struct query_settings {
 static const gy_option options[] = {
     {&gy_option_file, GY_OPTION_PATH, "statements, in place of SQL", PLACE(file), 0, 0, NULL},
     {&gy_option_tables, GY_OPTION_PATH, NULL, PLACE(tables), 0, 0, NULL},
-    {&gy_option_format, GY_OPTION_CHOICE, "of the answer; default: table, with -o csv",
-     PLACE(format), 0, 0, FORMATS},
-    {&gy_option_output, GY_OPTION_PATH, "a file; default: standard output", PLACE(output), 0, 0,
-     NULL},
+    {&gy_option_format, GY_OPTION_CHOICE,
+     "of the answer; default: table, with -o by its name: json or csv", PLACE(format), 0, 0,
+     FORMATS},
+    {&gy_option_output, GY_OPTION_PATH,
+     "a file, compressed by .gz or .zst; default: standard output", PLACE(output), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "threads; default: all cores", PLACE(workers), 1,
      1024, NULL},
     {&gy_option_memory, GY_OPTION_SIZE,
@@ -65,11 +68,24 @@ static const gy_option options[] = {
     {&gy_option_watch, GY_OPTION_REAL, "default: run once", PLACE(watch), 0.001, 1e9, NULL},
 };
 
+/* Whether the output's name ends so, before what says that it is compressed. */
+static bool is_named(const char *end)
+{
+    const char *name = settings.output != NULL ? settings.output : "";
+    const char *dot = strrchr(name, '.');
+    const bool is_packed = dot != NULL && gy_encoding_of_name(name) != GY_ENCODING_PLAIN;
+    const size_t size = is_packed ? (size_t)(dot - name) : strlen(name), length = strlen(end);
+    return size >= length && strncasecmp(name + size - length, end, length) == 0;
+}
+
 static int format(void)
 {
-    return settings.format != NULL   ? gy_cli_options_choice(FORMATS, settings.format)
-           : settings.output != NULL ? FORMAT_CSV
-                                     : FORMAT_TABLE;
+    if (settings.format != NULL) {
+        return gy_cli_options_choice(FORMATS, settings.format);
+    }
+    return settings.output == NULL                                          ? FORMAT_TABLE
+           : is_named(".json") || is_named(".jsonl") || is_named(".ndjson") ? FORMAT_JSON
+                                                                            : FORMAT_CSV;
 }
 
 /* ---- Answers ---- */
@@ -101,7 +117,8 @@ static gy_status print_table(const gy_frame *frame, int64_t before, FILE *out)
 static gy_status print_frame(const gy_frame *frame, int64_t before, FILE *out)
 {
     const gy_csv_write_options how =
-        GY_OPTIONS(gy_csv_write_options, .has_no_header = before > 0);
+        GY_OPTIONS(gy_csv_write_options, .has_no_header = before > 0,
+                   .delimiter = (char)(is_named(".tsv") ? '\t' : ','));
     switch (format()) {
     case FORMAT_CSV:
         return gy_csv_write(frame, &how, write_bytes, out);
@@ -204,6 +221,34 @@ static gy_status cannot_write(int error)
     return GY_CANCELLED;
 }
 
+static ssize_t pack_bytes(void *compressor, const char *data, size_t size_bytes)
+{
+    return gy_compressor_add(compressor, data, size_bytes) == GY_OK ? (ssize_t)size_bytes : 0;
+}
+
+/* Fill a file through a compressor, where the output's name says so. */
+static gy_status fill_packed(fill_file fill, void *arg, FILE *out)
+{
+    gy_compressor *compressor = NULL;
+    const gy_encoding encoding = gy_encoding_of_name(settings.output);
+    if (encoding == GY_ENCODING_PLAIN) {
+        return fill(arg, out);
+    }
+    gy_status status = gy_compressor_new(encoding, write_bytes, out, &compressor);
+    if (status != GY_OK) {
+        return status;
+    }
+    FILE *packed = fopencookie(compressor, "w", (cookie_io_functions_t){.write = pack_bytes});
+    status = packed != NULL ? fill(arg, packed) : GY_NOMEM;
+    if (packed != NULL && fclose(packed) != 0 && status == GY_OK) {
+        write_error = write_error != 0 ? write_error : EIO;
+        status = GY_CANCELLED;
+    }
+    status = status == GY_OK ? gy_compressor_end(compressor) : status;
+    gy_compressor_free(compressor);
+    return status;
+}
+
 /* A file in the folder of the output: without a name, so that nothing is left of a process that
  * is killed; on file systems that have none of these with the name `part`. */
 static FILE *open_part(const char *part, bool *has_name)
@@ -254,7 +299,7 @@ static gy_status write_output(fill_file fill, void *arg)
         return cannot_write(errno);
     }
     write_error = 0;
-    const gy_status status = fill(arg, out);
+    const gy_status status = fill_packed(fill, arg, out);
     const int failed = status == GY_OK ? name_output(out, part, has_name) : write_error;
     (void)fclose(out);
     if ((status != GY_OK || failed != 0) && has_name) {
@@ -309,6 +354,15 @@ static int check_options(const char *operand)
         return gy_cli_report_usage(
             "gyre query: expected statements of SQL, or --file FILE with them%s",
             operand != NULL ? ", not both" : "");
+    }
+    const gy_encoding encoding =
+        settings.output != NULL ? gy_encoding_of_name(settings.output) : GY_ENCODING_PLAIN;
+    if (encoding != GY_ENCODING_PLAIN && encoding != GY_ENCODING_GZIP &&
+        encoding != GY_ENCODING_ZSTD) {
+        return gy_cli_report_usage("gyre query: --output %s: answers are text, plain or "
+                                   "compressed: expected a name that ends in .gz, .zst or as "
+                                   "text does",
+                                   settings.output);
     }
     if (!is_job() && option_of_job() != NULL) {
         return gy_cli_report_usage(

@@ -135,6 +135,11 @@ static gy_status add_to_file(void *arg, const void *data, size_t size_bytes)
     return gy_writer_add(arg, data, size_bytes);
 }
 
+static gy_status add_packed(void *arg, const void *data, size_t size_bytes)
+{
+    return gy_compressor_add(arg, data, size_bytes);
+}
+
 /* All frames of a sequence. */
 static gy_status write_frames(const gy_schema *schema, const gy_frame_source *source,
                               const gy_csv_write_options *options, outflow *out)
@@ -151,6 +156,21 @@ static gy_status write_frames(const gy_schema *schema, const gy_frame_source *so
     return status == GY_DONE ? flush(out) : status;
 }
 
+/* The frames through a compressor. */
+static gy_status write_packed(gy_encoding encoding, const gy_schema *schema,
+                              const gy_frame_source *source,
+                              const gy_csv_write_options *options, outflow *out)
+{
+    gy_compressor *compressor = NULL;
+    GY_TRY(gy_compressor_new(encoding, out->sink, out->arg, &compressor));
+    out->sink = add_packed;
+    out->arg = compressor;
+    gy_status status = write_frames(schema, source, options, out);
+    status = status == GY_OK ? gy_compressor_end(compressor) : status;
+    gy_compressor_free(compressor);
+    return status;
+}
+
 gy_status gy_csv_save(const char *path, gy_schema *schema, const gy_frame_source *source,
                       const gy_csv_write_options *options)
 {
@@ -163,7 +183,10 @@ gy_status gy_csv_save(const char *path, gy_schema *schema, const gy_frame_source
     }
     if (status == GY_OK) {
         out.arg = writer;
-        status = write_frames(schema, source, &known, &out);
+        const gy_encoding encoding = gy_encoding_of_name(path);
+        status = encoding == GY_ENCODING_PLAIN
+                     ? write_frames(schema, source, &known, &out)
+                     : write_packed(encoding, schema, source, &known, &out);
     }
     if (source->close != NULL) {
         source->close(source->arg);

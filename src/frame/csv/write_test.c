@@ -191,6 +191,27 @@ GY_TEST(files_appear_whole_or_not_at_all)
     assert_int_equal(bytes.size_bytes, sizeof(text) - 1);
     assert_memory_equal(bytes.data, text, sizeof(text) - 1);
     gy_free(bytes.data);
+    for (int how = 0; how < 2; how++) { /* the name says how the file is compressed */
+        (void)gy_print(to, sizeof(to), "%s/b.csv.%s", folder, how == 0 ? "gz" : "zst");
+        assert_ok(gy_csv_open(from, NULL, &csv));
+        source = gy_csv_source(csv);
+        assert_ok(gy_csv_save(to, schema, &source, NULL));
+        assert_ok(
+            gy_csv_open(to,
+                        &GY_OPTIONS(gy_csv_options,
+                                    .encoding = how == 0 ? GY_ENCODING_GZIP : GY_ENCODING_ZSTD),
+                        &csv));
+        gy_frame *frame = NULL;
+        assert_ok(gy_csv_next(csv, &frame));
+        assert_int_equal(gy_frame_rows(frame), 3);
+        gy_frame_drop(frame);
+        gy_csv_close(csv);
+        assert_int_equal(unlink(to), 0);
+    }
+    (void)gy_print(to, sizeof(to), "%s/b.csv.xz", folder);
+    source = (gy_frame_source){.next = NULL};
+    assert_status(gy_csv_save(to, schema, &source, NULL), GY_UNSUPPORTED);
+    (void)gy_print(to, sizeof(to), "%s/b.csv", folder);
     assert_ok(gy_save_file(from, bad, sizeof(bad) - 1));
     assert_ok(
         gy_csv_open(from, &GY_OPTIONS(gy_csv_options, .columns = "id int, name text"), &csv));
