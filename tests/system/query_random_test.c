@@ -1,6 +1,6 @@
 /*
  * Goal: random queries over random tables have PostgreSQL 15's answers, and the same bytes with
- * 1, 2 and 4 workers and within little memory.
+ * 1, 2 and 4 workers, within little memory and as jobs.
  */
 #include "command_kit.h"
 
@@ -12,7 +12,7 @@ GY_TEST(random_queries_have_postgresqls_answers)
     char line[1024];
     const char *binary = getenv("GYRE_BIN");
     snprintf(line, sizeof(line),
-             "python3 " GYRE_SOURCE "/tests/system/random_queries.py %s $PWD %llu %ld",
+             "python3 " GYRE_SOURCE "/tests/system/random_wide.py %s $PWD %llu %ld",
              binary != NULL ? binary : "build/dev/gyre", (unsigned long long)gy_test_seed(),
              gy_test_cases(8));
     const int status = shell(line);
