@@ -301,6 +301,49 @@ static void run_hosts(crew_member *me)
     run_traffic(me);
 }
 
+static void count_end(void *arg, gy_status status)
+{
+    assert_int_equal(status, GY_OK);
+    (*(int *)arg)++;
+}
+
+/* A message that the transport takes, or has, ends within its call: nobody polls for it. */
+GY_TEST(messages_that_can_go_end_at_once)
+{
+    gy_transport *transports[2];
+    gy_comm *comms[2];
+    uint32_t out[2] = {3, 4}, in[2] = {0, 0}, late[2] = {0, 0};
+    int sent = 0, received = 0, waiting = 0;
+    assert_ok(gy_transport_shm_open_all(
+        &(gy_transport_segment_options){.ranks = 2, .ring_bytes = 4096, .pool_bytes = 4096},
+        gy_env_real(), transports));
+    for (int rank = 0; rank < 2; rank++) {
+        assert_ok(
+            gy_comm_new(transports[rank], &(gy_comm_options){.timeout_s = 60}, &comms[rank]));
+    }
+    gy_message message = {.data = out, .count = 2, .dtype = GY_U32, .peer = 1, .tag = 5};
+    assert_ok(gy_coll_send(comms[0], &message, count_end, &sent));
+    assert_int_equal(sent, 1);
+    message = (gy_message){.data = in, .count = 2, .dtype = GY_U32, .peer = 0, .tag = 5};
+    assert_ok(gy_coll_receive(comms[1], &message, count_end, &received));
+    assert_int_equal(received, 1);
+    assert_memory_equal(in, out, sizeof(in));
+    message.data = late;
+    assert_ok(gy_coll_receive(comms[1], &message, count_end, &waiting));
+    assert_int_equal(gy_comm_in_flight(comms[1]), 0); /* of collectives */
+    assert_int_equal(waiting, 0);
+    message = (gy_message){.data = out, .count = 2, .dtype = GY_U32, .peer = 1, .tag = 5};
+    assert_ok(gy_coll_send(comms[0], &message, count_end, &sent));
+    assert_int_equal(sent, 2);
+    assert_int_equal(waiting, 0);
+    while (waiting == 0) {
+        (void)gy_comm_progress(comms[1]);
+    }
+    assert_memory_equal(late, out, sizeof(late));
+    gy_comm_free(comms[0]);
+    gy_comm_free(comms[1]);
+}
+
 GY_TEST(ranks_know_their_hosts)
 {
     uint64_t seed = gy_test_seed();

@@ -88,7 +88,8 @@ GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, g
 
 /**
  * Start a send or a receive, which takes no number; `end` is called exactly once, also for a
- * communicator that has failed. The message's memory is borrowed until then. Never blocks.
+ * communicator that has failed: within this call where the transport takes the message at
+ * once, or has it already. The message's memory is borrowed until then. Never blocks.
  * @return GY_OK; GY_ARG a bad message, GY_NOMEM: `end` is not called @threads any
  */
 GY_MUST_CHECK gy_status gy_coll_send(gy_comm *comm, const gy_message *message, gy_coll_end end,

@@ -585,6 +585,9 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm) GY_REQUIRES(comm->root->lock);
  * each change of its stage. */
 void gy_coll_check(const gy_coll *coll) GY_REQUIRES(comm->root->lock);
 void gy_coll_launch(gy_coll *coll) GY_REQUIRES(comm->root->lock);
+/** Let a launched call go on; ends it when it has done all. False: something failed, and the
+ * communicator with it. */
+bool gy_coll_progress(gy_coll *coll, bool *has_moved) GY_REQUIRES(comm->root->lock);
 void gy_wake_peers(const gy_comm *comm);
 
 /* message.c */
@@ -594,6 +597,12 @@ GY_MUST_CHECK gy_status gy_message_check(const gy_comm *comm, gy_coll_kind kind,
 static inline bool gy_message_is_any(const gy_coll *coll)
 {
     return coll->kind == GY_COLL_RECV && coll->message.peer == GY_ANY_SOURCE;
+}
+/** Test whether a message that is under way has not moved since it was launched. */
+static inline bool gy_message_is_idle(const gy_coll *coll)
+{
+    return coll->kind != GY_COLL_COLLECTIVE && !gy_message_is_any(coll) &&
+           coll->signatures[0].status == GY_AGAIN;
 }
 /** Check a receive from any rank: GY_PEER all ranks that could send have left. */
 gy_status gy_message_check_senders(const gy_coll *coll);

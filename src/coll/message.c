@@ -173,8 +173,11 @@ static gy_status begin(gy_comm *comm, gy_coll_kind kind, const gy_message *messa
         coll->end = end;
         coll->arg = arg;
         const gy_status status = gy_message_launch(coll);
+        bool has_moved = false;
         if (status < 0) { /* all that is under way ends with it, this one too */
             gy_comm_fail(comm, status);
+        } else if (!gy_message_is_idle(coll)) { /* it went, or was there, at once */
+            (void)gy_coll_progress(coll, &has_moved);
         }
         gy_comm_call_ends(comm);
     }

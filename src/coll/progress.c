@@ -508,28 +508,39 @@ static void check_now_and_then(gy_comm *root)
     }
 }
 
-/* Returns false when something failed. */
+bool gy_coll_progress(gy_coll *coll, bool *has_moved)
+{
+    gy_comm *comm = coll->comm;
+    GY_ASSERT(coll->stage != GY_COLL_ENDED);
+    gy_status status = step(coll, has_moved);
+    if (status < 0 && fails_alone(comm, coll, status)) {
+        *has_moved = true;
+        return true;
+    }
+    if (status < 0) {
+        fail_step(comm, coll, status);
+        return false;
+    }
+    gy_coll_check(coll);
+    if (coll->stage == GY_COLL_ENDED) {
+        end_call(comm, coll, GY_RECORD_ENDED);
+        *has_moved = true;
+    } else {
+        gy_record_waits(coll);
+    }
+    return true;
+}
+
+/* Returns false when something failed. A stage may await a hundred messages, and this runs
+ * between any two tasks: those that have not moved are passed over. */
 static bool progress_one(gy_comm *comm, bool *has_moved)
 {
     gy_coll *next = NULL;
     for (gy_coll *coll = comm->flying; coll != NULL; coll = next) {
         next = coll->next;
         GY_ASSERT(coll->comm == comm);
-        gy_status status = step(coll, has_moved);
-        if (status < 0 && fails_alone(comm, coll, status)) {
-            *has_moved = true;
-            continue;
-        }
-        if (status < 0) {
-            fail_step(comm, coll, status);
+        if (!gy_message_is_idle(coll) && !gy_coll_progress(coll, has_moved)) {
             return false;
-        }
-        gy_coll_check(coll);
-        if (coll->stage == GY_COLL_ENDED) {
-            end_call(comm, coll, GY_RECORD_ENDED);
-            *has_moved = true;
-        } else {
-            gy_record_waits(coll);
         }
     }
     return true;

@@ -597,6 +597,25 @@ GY_TEST(waiters_drive_progress)
     }
 }
 
+/* Who pushes more than it may be ahead runs some of it, and drives progress meanwhile. */
+GY_TEST(pushers_drive_progress)
+{
+    enum { MANY = 4096 };
+    gy_engine *engine = start(1);
+    wire net = {.calls = 0};
+    _Atomic int count = 0;
+    assert_ok(gy_engine_add_progress(engine, drive, &net));
+    for (int i = 0; i < MANY; i++) {
+        assert_ok(gy_engine_push(engine, &(gy_task){.run = count_up, .arg = &count}));
+    }
+    const int ran = atomic_load(&count);
+    assert_true(ran > 0 && ran < MANY);
+    assert_true(atomic_load(&net.calls) >= ran / 2);
+    assert_ok(gy_engine_wait_all(engine, GY_NEVER));
+    gy_engine_remove_progress(engine, drive, &net);
+    gy_engine_free(engine);
+}
+
 /* ---- misuse and memory ---- */
 
 GY_TEST(bad_arguments_are_named)

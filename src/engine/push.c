@@ -132,6 +132,7 @@ static void keep_pace(gy_engine *engine, gy_worker *self)
     int64_t alive = gy_engine_alive(engine);
     if (self != NULL && alive > RUN_AHEAD) {
         for (int i = 0; i < BURST && gy_engine_run_near(engine, self); i++) {
+            (void)gy_engine_progress_poll(engine); /* what is to be exchanged does not wait */
         }
         gy_engine_flush_hand(engine, self);
     }

@@ -341,6 +341,15 @@ gy_status gy_lay_out(const gy_graph *in, gy_graph **out);
 gy_status gy_fuse(const gy_graph *in, gy_graph **out);
 /** Collectives right after what they wait for, assignments last. */
 gy_status gy_schedule(const gy_graph *in, gy_graph **out);
+/**
+ * Which of several ready nodes of a scheduled graph goes first: what a collective reads, so
+ * that its exchange overlaps the rest; of all others what another stage waits for soonest, by
+ * the order of the sends that depend on them; what no send depends on comes last. Where that is
+ * the same, in the order of the graph.
+ * @param priorities (nodes) 1 to 2 nodes; larger: first
+ * @return GY_OK; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_graph_prioritize(const gy_graph *graph, int32_t *priorities);
 
 typedef struct gy_compile_pass {
     const char *name;

@@ -477,6 +477,54 @@ GY_TEST(schedule_refuses_what_waits_for_itself)
     gy_graph_free(g);
 }
 
+/* A send to rank 1 of a value. */
+static void send_value(gy_pass *pass, gy_value value)
+{
+    gy_attributes attributes = {.bytes = {0}};
+    const gy_type nothing = {.dtype = GY_U8};
+    attributes.message.peer = 1;
+    assert_false(gy_value_is_none(gy_graph_apply_typed(pass->out, &gy_ops_row_send, &attributes,
+                                                       &value, 1, &nothing, 1, "send")));
+}
+
+/* Two values are sent; what stands first in the graph is for the second, or for none. */
+GY_TEST(what_another_stage_waits_for_soonest_goes_first)
+{
+    enum { NODES = 8 };
+    gy_graph *g = kit_graph();
+    gy_node x = matrix(g, "x"), y[4];
+    gy_node (*const makers[])(gy_node) = {gy_op_exp, gy_op_tanh, gy_op_sigmoid, gy_op_relu};
+    for (int i = 0; i < 4; i++) { /* x, exp, tanh(exp), sigmoid, relu(sigmoid) */
+        y[i] = makers[i](i % 2 == 1 ? y[i - 1] : x);
+    }
+    gy_graph *bound = bind(g, 1, 4, y, 4), *placed, *out;
+    assert_ok(gy_place(bound, &placed));
+    assert_int_equal(placed->node_count, 5);
+    gy_pass pass;
+    assert_ok(gy_pass_begin(&pass, placed));
+    for (int32_t i = 0; i < 5; i++) {
+        const gy_value copy = gy_pass_copy(&pass, i);
+        if (i == 4) {
+            send_value(&pass, copy);                                 /* 5 */
+            send_value(&pass, gy_pass_get(&pass, (gy_value){1, 0})); /* 6 */
+        }
+    }
+    assert_ok(gy_pass_end(&pass, GY_OK, &out));
+    int32_t priorities[NODES];
+    assert_ok(gy_graph_prioritize(out, priorities));
+    assert_int_equal(out->node_count, 7);
+    /* relu is sent first and sigmoid is for it; exp is sent then; tanh is for nobody */
+    const int32_t order[] = {4, 1, 0, 3, 2};
+    for (int i = 0; i + 1 < 5; i++) {
+        assert_true(priorities[order[i]] > priorities[order[i + 1]]);
+    }
+    assert_true(priorities[2] >= 1 && priorities[4] <= 2 * out->node_count);
+    gy_graph_free(out);
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 /* On a mesh: placement prices exchanges, which takes memory too. */
 GY_TEST(every_allocation_of_the_passes_may_fail)
 {

@@ -295,7 +295,8 @@ static gy_status fill_vars(gy_program *program, gy_program_step *step, int32_t i
         add_var(step->reads, &step->read_count,
                 program->vars[storage_of(program, node->inputs[i])]);
     }
-    for (int32_t i = 0; i < node->output_count; i++) {
+    /* A send's output is nothing: sends that write it would go one after the other. */
+    for (int32_t i = 0; i < node->output_count && node->op != &gy_ops_row_send; i++) {
         add_var(step->mutates, &step->mutate_count,
                 program->vars[storage_of(program, (gy_value){index, i})]);
     }
@@ -433,28 +434,20 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_graph_cho
 
 /* ---- the whole ---- */
 
-/*
- * Of ready steps the earlier one runs first; one that a collective waits for comes before all,
- * so that its exchange overlaps the rest.
- */
-static void set_priorities(gy_program *program)
+static gy_status set_priorities(gy_program *program)
 {
-    const int32_t count = program->step_count;
-    for (int32_t i = 0; i < count; i++) {
-        gy_program_step *step = &program->steps[i];
-        step->priority = count - i;
-        if (step->collective == NULL || step->node->input_count == 0) {
-            continue;
-        }
-        GY_ASSERT(step->node->input_count == 1);
-        for (int32_t k = i - 1; k >= 0; k--) {
-            const gy_graph_node *before = program->steps[k].node;
-            if (&program->graph->nodes[step->node->inputs[0].node] == before) {
-                program->steps[k].priority += count;
-                break;
-            }
-        }
+    const gy_graph *graph = program->graph;
+    int32_t *priorities =
+        gy_alloc("graph.program", ((size_t)graph->node_count + 1) * sizeof(*priorities));
+    if (priorities == NULL) {
+        return GY_NOMEM;
     }
+    gy_status status = gy_graph_prioritize(graph, priorities);
+    for (int32_t i = 0; i < program->step_count && status >= 0; i++) {
+        program->steps[i].priority = priorities[program->steps[i].node - graph->nodes];
+    }
+    gy_free(priorities);
+    return status;
 }
 
 /* A fetch is there once the last step that writes its memory has ended: nothing reuses the
@@ -563,7 +556,7 @@ static gy_status add_steps(gy_program *program)
     }
     GY_TRY(add_all(program, choices));
     find_roots(program);
-    set_priorities(program);
+    GY_TRY(set_priorities(program));
     return gy_scope_new(program->session->engine, GY_NEVER, &program->scope);
 }
 

@@ -82,7 +82,7 @@ typedef struct gy_program_step {
     int64_t ran_ns;            /* computing in the last run of a session that is timed */
     gy_var **reads, **mutates;
     size_t read_count, mutate_count;
-    int priority; /* program order, but what a collective waits for goes first */
+    int priority; /* of gy_graph_prioritize */
     int32_t root; /* the first of the fetches that it completes; -1: none */
 } gy_program_step;
 

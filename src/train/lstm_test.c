@@ -1,6 +1,7 @@
 /* Goal: an LSTM of two loops of nodes computes what its formulas say, hands its state from
  * batch to batch along streams of the text, and learns alike on any mesh and after any resume.
  */
+#include "graph/session.h"
 #include "train/train_priv.h"
 
 #include <gyre/gpt.h>
@@ -511,6 +512,18 @@ typedef struct exchange_count {
     _Atomic uint64_t allreduces, others; /* of all ranks */
 } exchange_count;
 
+/* No send waits for one before it. */
+static void check_sends(const gy_model *model)
+{
+    for (size_t p = 0; p < model->session->program_count; p++) {
+        const gy_program *program = model->session->programs[p];
+        for (int32_t i = 0; i < program->step_count; i++) {
+            const gy_program_step *step = &program->steps[i];
+            GY_ASSERT(step->node->op != &gy_ops_row_send || step->mutate_count == 0);
+        }
+    }
+}
+
 static gy_status count_exchanges(kit_rank *me)
 {
     exchange_count *count = me->arg;
@@ -533,6 +546,7 @@ static gy_status count_exchanges(kit_rank *me)
                           &result);
     }
     if (status == GY_OK) {
+        check_sends(model);
         for (int i = 0; i < result.exchange_count; i++) {
             const gy_operation operation = result.exchanges[i].operation;
             if (operation != GY_OPERATION_BARRIER) {

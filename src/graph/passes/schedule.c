@@ -232,3 +232,56 @@ gy_status gy_schedule(const gy_graph *in, gy_graph **out)
     gy_arena_free(&arena);
     return gy_pass_end(&state.pass, status, out);
 }
+
+/* ---- priorities ---- */
+
+/* Of each node the first send that depends on it; `nodes`: none does. */
+static void find_sends(const gy_graph *graph, int32_t *first)
+{
+    const int32_t nodes = graph->node_count;
+    GY_ASSERT(nodes >= 0);
+    for (int32_t i = 0; i < nodes; i++) {
+        first[i] = nodes;
+    }
+    for (int32_t i = nodes - 1; i >= 0; i--) {
+        const gy_graph_node *node = &graph->nodes[i];
+        const int32_t send = node->op == &gy_ops_row_send ? i : first[i];
+        for (int k = 0; k < node->input_count; k++) {
+            GY_ASSERT(node->inputs[k].node < i);
+            first[node->inputs[k].node] = GY_MIN(first[node->inputs[k].node], send);
+        }
+    }
+}
+
+gy_status gy_graph_prioritize(const gy_graph *graph, int32_t *priorities)
+{
+    const int32_t nodes = graph->node_count;
+    const size_t room = (size_t)nodes + 2;
+    int32_t *first = gy_alloc("graph.priorities", room * sizeof(*first));
+    /* send -> how many nodes stand before those that it is the first send of */
+    int32_t *before = gy_alloc_zero("graph.priorities", room, sizeof(*before));
+    const bool is_there = first != NULL && before != NULL;
+    GY_ASSERT(graph->is_placed);
+    if (is_there) {
+        find_sends(graph, first);
+        for (int32_t i = 0; i < nodes; i++) {
+            before[first[i] + 1]++;
+        }
+        for (int32_t send = 0; send < nodes; send++) {
+            before[send + 1] += before[send];
+        }
+        for (int32_t i = 0; i < nodes; i++) {
+            priorities[i] = nodes - before[first[i]]++;
+        }
+        for (int32_t i = 0; i < nodes; i++) {
+            const gy_graph_node *node = &graph->nodes[i];
+            if (is_collective(node) && node->input_count > 0) {
+                int32_t *read = &priorities[node->inputs[0].node];
+                *read += *read > nodes ? 0 : nodes;
+            }
+        }
+    }
+    gy_free(first);
+    gy_free(before);
+    return is_there ? GY_OK : GY_NOMEM;
+}

@@ -82,7 +82,7 @@ static gy_status begin(runner *r, int micro)
 static int priority_of(const runner *r, size_t index, const gy_program *program)
 {
     GY_ASSERT(index < r->list->count && program->step_count >= 0);
-    const int64_t width = 2 * (int64_t)program->step_count + 1;
+    const int64_t width = 2 * (int64_t)program->graph->node_count + 1;
     const int64_t priority = (int64_t)(r->list->count - index) * width;
     return (int)GY_MIN(priority, INT32_MAX / 2);
 }

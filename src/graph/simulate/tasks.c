@@ -95,7 +95,7 @@ static void cost_task(const gy_graph *graph, int32_t index, gy_virtual_links *li
 {
     const gy_graph_node *node = &graph->nodes[index];
     GY_ASSERT(index < graph->node_count);
-    *task = (gy_virtual_task){.priority = graph->node_count - index, .peer = -1};
+    *task = (gy_virtual_task){.priority = task->priority, .peer = -1};
     if (gy_collective_is_message(node->op)) {
         cost_message(graph, index, links, task);
     } else if ((node->op->flags & GY_OP_COLLECTIVE) != 0) {
@@ -116,17 +116,19 @@ gy_status gy_virtual_program_new(const gy_graph *graph, gy_virtual_links *links,
     GY_ASSERT(graph->is_placed);
     gy_virtual_task *tasks =
         gy_alloc_zero("graph.simulate", (size_t)graph->node_count + 1, sizeof(*tasks));
-    if (tasks == NULL) {
+    int32_t *priorities =
+        gy_alloc("graph.simulate", ((size_t)graph->node_count + 1) * sizeof(*priorities));
+    const bool is_there = tasks != NULL && priorities != NULL;
+    if (!is_there || gy_graph_prioritize(graph, priorities) < 0) {
+        gy_free(tasks);
+        gy_free(priorities);
         return GY_NOMEM;
     }
     for (int32_t i = 0; i < graph->node_count; i++) {
-        const gy_graph_node *node = &graph->nodes[i];
+        tasks[i].priority = priorities[i]; /* as programs do it */
         cost_task(graph, i, links, rates, &tasks[i]);
-        if ((node->op->flags & GY_OP_COLLECTIVE) != 0 && node->input_count > 0) {
-            /* what an exchange waits for goes before all else, as programs do it */
-            tasks[node->inputs[0].node].priority += graph->node_count;
-        }
     }
+    gy_free(priorities);
     *program = (gy_virtual_program){.graph = graph, .tasks = tasks, .count = graph->node_count};
     for (int axis = 0; axis < graph->mesh.axes; axis++) {
         if (links->lines[axis].status < 0) {
