@@ -426,7 +426,7 @@ typedef struct gy_storage {
     gy_storage_kind kind;
     int32_t leaf; /* node of an input, parameter or literal; else -1 */
     size_t size_bytes;
-    bool is_kept;  /* the program's, filled once: from run to run */
+    bool is_kept;  /* the program's, in no chunk: from run to run, or when others run already */
     int32_t chunk; /* of gy_memory_share; -1: memory of its own */
     size_t offset; /* in the chunk, bytes */
 } gy_storage;
@@ -482,6 +482,11 @@ typedef struct gy_memory_chunks {
  * keeps memory of their own. GY_NOMEM: nothing changed.
  */
 GY_MUST_CHECK gy_status gy_memory_share(gy_memory_chunks *chunks, gy_memory_plan *plan);
+/** The same place for a program with the same buffers as one that is placed: they never run at
+ * a time, or as variables order what both do. GY_NOMEM: nothing changed. */
+GY_MUST_CHECK gy_status gy_memory_share_with(gy_memory_chunks *chunks,
+                                             const gy_memory_plan *placed,
+                                             gy_memory_plan *plan);
 /** The program is gone: chunks without users may be freed. */
 void gy_memory_unshare(gy_memory_chunks *chunks, const gy_memory_plan *plan);
 

@@ -89,7 +89,9 @@ static gy_status share_memory(gy_program *program)
 {
     gy_session *session = program->session;
     GY_ASSERT(!program->is_sharing);
-    GY_TRY(gy_memory_share(program->chunks, &program->memory));
+    GY_TRY(program->twin != NULL
+               ? gy_memory_share_with(program->chunks, &program->twin->memory, &program->memory)
+               : gy_memory_share(program->chunks, &program->memory));
     program->is_sharing = true;
     for (size_t i = 0; i < program->chunks->count; i++) {
         gy_memory_chunk *chunk = &program->chunks->list[i];
@@ -139,6 +141,13 @@ static bool has_rows(const gy_program *program, int32_t index)
            gy_graph_has_batch(leaf);
 }
 
+/* Is it the twin's? */
+static bool is_twins(const gy_program *program, int32_t index)
+{
+    GY_ASSERT(program->twin == NULL || program->twin->twin == NULL);
+    return program->twin != NULL && program->memory.buffers[index].chunk >= 0;
+}
+
 static gy_status bind_storage(gy_program *program, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
@@ -150,6 +159,11 @@ static gy_status bind_storage(gy_program *program, int32_t index)
     if (is_borrowed(program, index)) {
         program->vars[index] = program->base->vars[index];
         program->data[index] = program->base->data[index];
+        return GY_OK;
+    }
+    if (is_twins(program, index)) {
+        program->vars[index] = program->twin->vars[index];
+        program->data[index] = program->twin->data[index];
         return GY_OK;
     }
     if (storage->kind == GY_STORAGE_PARAMETER) {
@@ -193,7 +207,7 @@ static void release_storage(gy_program *program, int32_t index)
 {
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
     const gy_storage *storage = &program->memory.buffers[index];
-    if (is_borrowed(program, index) ||
+    if (is_borrowed(program, index) || is_twins(program, index) ||
         (storage->kind == GY_STORAGE_PARAMETER && !has_rows(program, index))) {
         return;
     }
@@ -593,6 +607,7 @@ gy_status gy_program_make(gy_session *session, const gy_program_source *source,
     }
     program->session = session;
     program->base = source->base;
+    program->twin = source->twin;
     program->chunks = source->chunks;
     program->graph = source->base != NULL ? source->base->graph : source->graph;
     program->segments = source->base != NULL ? source->base->segments : source->segments;

@@ -101,13 +101,16 @@ typedef struct gy_program_source {
     gy_program *base;  /* an instance of the same: its graph and segments are this one's,
                           and its memory for what no segment leaves to another; outlives
                           this one. NULL: none, then `graph` is wanted */
+    gy_program *twin;  /* an instance of the same: this one runs in its memory, in turn, as
+                          the engine orders what both do with a buffer; but fetches are its
+                          own. Outlives this one. NULL: none */
     gy_memory_chunks *chunks; /* where the rest of its memory lies */
 } gy_program_source;
 
 struct gy_program {
     gy_session *session;
-    gy_arena arena;   /* all arrays below */
-    gy_program *base; /* of gy_program_source */
+    gy_arena arena;          /* all arrays below */
+    gy_program *base, *twin; /* of gy_program_source */
     gy_memory_chunks *chunks;
     int32_t *segments; /* node -> its segment; NULL: there is one */
     int32_t *first;    /* segment -> its first step; one more than there are */

@@ -1,6 +1,7 @@
 /* Goal: micro-batches by a schedule give by hand what the whole batch gives, a failure in one
  * stage is all ranks', and what a schedule cannot run is refused by its names. */
 #include "graph/graph.h"
+#include "graph/session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ typedef struct scene {
     int micros;
     int64_t rows[MICROS]; /* of each */
     int32_t token;
+    bool has_twins;       /* the second stage has one slot, micro-batches of one size */
     bool goes_back;       /* the second half of the model is in the first stage */
     bool assigns_at_once; /* each micro-batch changes the table */
     double got[2][3];     /* by rank */
@@ -113,6 +115,29 @@ static gy_status run_all(const scene *s, gy_session *session, const tied *t, dou
     return gy_error_raise(&error);
 }
 
+/* The second of two stages holds one micro-batch at a time, and pushes the next meanwhile: two
+ * instances of one program, in one memory but for what is fetched. */
+static void check_twins(const gy_session *session)
+{
+    const gy_program *first = gy_pipe_program_at(session, 0);
+    const gy_program *second = gy_pipe_program_at(session, 1);
+    GY_ASSERT(first != NULL && second != NULL && gy_pipe_program_at(session, 2) == NULL);
+    GY_ASSERT(second->twin == first && second->graph == first->graph);
+    const gy_value loss = first->graph->roots[0].value;
+    const int32_t fetched = first->memory.of_value[gy_graph_value(first->graph, loss)];
+    int shared = 0;
+    for (int32_t i = 0; i < first->memory.buffer_count; i++) {
+        const bool is_ours = first->memory.buffers[i].kind == GY_STORAGE_OWN ||
+                             first->memory.buffers[i].kind == GY_STORAGE_SHARED;
+        const bool is_one = first->vars[i] == second->vars[i];
+        GY_ASSERT(i == fetched || !is_ours || first->memory.buffers[i].is_kept || is_one);
+        GY_ASSERT(is_one == (first->data[i] == second->data[i]) || !is_ours);
+        shared += is_ours && is_one ? 1 : 0;
+    }
+    GY_ASSERT(shared > 0 && first->vars[fetched] != second->vars[fetched]);
+    GY_ASSERT(first->data[fetched] != second->data[fetched]);
+}
+
 static gy_status run_rank(kit_rank *me)
 {
     scene *s = me->arg;
@@ -129,6 +154,9 @@ static gy_status run_rank(kit_rank *me)
                                   &session)
                  : status;
     status = status >= 0 ? run_all(s, session, &t, s->got[me->rank]) : status;
+    if (status >= 0 && s->has_twins && me->rank == 1) {
+        check_twins(session);
+    }
     gy_tensor *here = status >= 0 ? gy_session_parameter(session, "E") : NULL;
     for (int i = 0; i < 2; i++) {
         s->got[me->rank][1 + i] = here != NULL ? gy_tensor_get(here, i) : NAN;
@@ -150,6 +178,7 @@ GY_TEST(a_tied_head_by_hand)
         {.schedule = "1f1b", .micros = 4, .rows = {2, 1, 0, 2}},
         {.schedule = "zb-h1", .micros = 4, .rows = {1, 1, 1, 1}},
         {.schedule = "1f1b", .micros = 1, .rows = {1}},
+        {.schedule = "1f1b", .micros = 4, .rows = {1, 1, 1, 1}, .has_twins = true},
         {.lists = "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n", .micros = 2, .rows = {1, 2}},
     };
     for (size_t i = 0; i < GY_COUNT(scenes); i++) {

@@ -16,6 +16,10 @@ enum {
     PAGE_BYTES = 4096,
     STAGING_BYTES = 18 * 1024 * 1024, /* takes no memory until touched */
     RING_BYTES = 64 * 1024,
+    /* Where few ranks have few rings, these are larger: a whole message between stages goes out
+     * at once, and its sender need not come back to it between two tasks. */
+    RING_BYTES_MAX = 1024 * 1024,
+    RING_BYTES_ALL = 64 * 1024 * 1024,
 };
 #define POOL_BYTES     ((size_t)1 << 30)
 #define POOL_BYTES_ALL ((size_t)1 << 36)
@@ -56,6 +60,18 @@ gy_status gy_transport_segment_plan(int ranks, size_t staging_bytes, size_t ring
     return GY_OK;
 }
 
+/* Of each ordered pair of ranks. */
+static size_t ring_bytes_for(int ranks)
+{
+    const size_t pairs = (size_t)ranks * (size_t)ranks;
+    size_t bytes = RING_BYTES_MAX;
+    GY_ASSERT(ranks > 0 && ranks <= GY_RANKS_MAX);
+    while (bytes > RING_BYTES && bytes * pairs > RING_BYTES_ALL) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
 static gy_status fill_in(const gy_transport_segment_options *options,
                          gy_transport_segment_options *out)
 {
@@ -68,7 +84,7 @@ static gy_status fill_in(const gy_transport_segment_options *options,
         out->staging_bytes = STAGING_BYTES;
     }
     if (out->ring_bytes == 0) {
-        out->ring_bytes = RING_BYTES;
+        out->ring_bytes = ring_bytes_for(options->ranks);
     }
     if (out->pool_bytes == 0) {
         out->pool_bytes = GY_MIN(POOL_BYTES, POOL_BYTES_ALL / (size_t)options->ranks);

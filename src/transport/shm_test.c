@@ -3,6 +3,7 @@
 #include "transport/transport.h"
 
 #include "transport/match_priv.h"
+#include "transport/segment_priv.h"
 
 #include <signal.h>
 #include <string.h>
@@ -79,6 +80,51 @@ GY_TEST(first_of_a_tag_is_taken_first)
     for (int rank = 0; rank < RANKS; rank++) {
         gy_transport_close(ranks[rank]);
     }
+}
+
+/* Where few ranks share a host, what a stage sends is out before its next task, though the
+ * other end looks at nothing. */
+GY_TEST(messages_of_stages_leave_at_once)
+{
+    enum { BYTES = 512 * 1024 };
+    gy_transport *transports[2];
+    gy_transfer send, receive;
+    uint8_t *out = gy_alloc_zero("test", 1, BYTES), *in = gy_alloc_zero("test", 1, BYTES);
+    assert_true(out != NULL && in != NULL);
+    memset(out, 7, BYTES);
+    assert_ok(gy_transport_shm_open_all(
+        &(gy_transport_segment_options){.ranks = 2, .pool_bytes = 4096}, gy_env_real(),
+        transports));
+    assert_ok(gy_transport_send(transports[0], 1, 5, out, BYTES, &send));
+    assert_int_equal(send.status, GY_OK);
+    assert_ok(gy_transport_recv(transports[1], 0, 5, in, BYTES, &receive));
+    assert_int_equal(receive.status, GY_OK);
+    assert_memory_equal(in, out, BYTES);
+    gy_transport_close(transports[0]);
+    gy_transport_close(transports[1]);
+    gy_free(out);
+    gy_free(in);
+}
+
+/* Many ranks have many rings: together they stay small. */
+GY_TEST(rings_of_many_ranks_are_smaller)
+{
+    size_t before = 0;
+    for (int ranks = 1; ranks <= 256; ranks *= 4) {
+        int fd = -1;
+        gy_transport_segment_layout layout;
+        gy_transport_segment_header header;
+        assert_ok(gy_transport_segment_make(
+            &(gy_transport_segment_options){.ranks = ranks, .pool_bytes = 4096}, &fd));
+        assert_ok(gy_transport_segment_look(fd, &header, &layout));
+        assert_true(header.ring_bytes >= 64 * 1024 && header.ring_bytes <= 1024 * 1024);
+        assert_true(before == 0 || header.ring_bytes <= before);
+        assert_true(header.ring_bytes == 64 * 1024 ||
+                    header.ring_bytes * (size_t)ranks * (size_t)ranks <= 64 << 20);
+        before = header.ring_bytes;
+        close(fd);
+    }
+    assert_int_equal(before, 64 * 1024);
 }
 
 GY_TEST(large_message_in_small_room_is_a_mismatch)

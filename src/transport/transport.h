@@ -359,7 +359,9 @@ typedef struct gy_transport_segment_options {
     int first_rank;       /* with several hosts: number of this host's first rank */
     int run_size;         /* ranks on all hosts; 0: those of this host */
     size_t staging_bytes; /* per rank; default 18 MiB, no memory until touched */
-    size_t ring_bytes;    /* per ordered pair of ranks; default 64 KiB, a power of two */
+    /* per ordered pair of ranks, a power of two; default 1 MiB up to 8 ranks, less for more, at
+     * least 64 KiB */
+    size_t ring_bytes;
     /* per rank, no memory until touched; default 1 GiB, at most 64 GiB together */
     size_t pool_bytes;
     int host_cores; /* default: the cores of this process's cpuset */

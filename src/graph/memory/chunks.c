@@ -132,6 +132,28 @@ gy_status gy_memory_share(gy_memory_chunks *chunks, gy_memory_plan *plan)
     return is_there ? GY_OK : GY_NOMEM;
 }
 
+gy_status gy_memory_share_with(gy_memory_chunks *chunks, const gy_memory_plan *placed,
+                               gy_memory_plan *plan)
+{
+    GY_ASSERT(placed->buffer_count == plan->buffer_count);
+    bool *is_used = gy_alloc_zero("graph.chunks", chunks->count + 1, sizeof(*is_used));
+    if (is_used == NULL) {
+        return GY_NOMEM;
+    }
+    for (int32_t i = 0; i < plan->buffer_count; i++) {
+        const int32_t chunk = placed->buffers[i].chunk;
+        GY_ASSERT(chunk < (int32_t)chunks->count);
+        plan->buffers[i].chunk = chunk;
+        plan->buffers[i].offset = placed->buffers[i].offset;
+        if (chunk >= 0 && !is_used[chunk]) {
+            is_used[chunk] = true;
+            chunks->list[chunk].users++;
+        }
+    }
+    gy_free(is_used);
+    return GY_OK;
+}
+
 void gy_memory_unshare(gy_memory_chunks *chunks, const gy_memory_plan *plan)
 {
     for (size_t i = 0; i < chunks->count; i++) {

@@ -5,6 +5,8 @@
  */
 #include "graph/graph.h"
 
+#include <string.h>
+
 #include "gy_test.h"
 
 enum { PROGRAMS = 6, BUFFERS_MAX = 40, TRIALS = 200 };
@@ -104,6 +106,37 @@ GY_TEST(buffers_of_a_program_do_not_overlap)
 }
 
 /* The same program again takes nothing. */
+/* A twin has the places of the program that is placed, and counts as a user of its chunks. */
+GY_TEST(twins_lie_in_one_place)
+{
+    gy_random random = {.key = gy_test_seed()};
+    for (int trial = 0; trial < TRIALS; trial++) {
+        gy_storage buffers[BUFFERS_MAX], copies[BUFFERS_MAX];
+        gy_memory_plan plan = random_plan(&random, buffers);
+        gy_memory_plan twin = {.buffers = copies, .buffer_count = plan.buffer_count};
+        gy_memory_chunks chunks = {.count = 0};
+        memcpy(copies, buffers, sizeof(copies));
+        assert_ok(gy_memory_share(&chunks, &plan));
+        const size_t count = chunks.count;
+        assert_ok(gy_memory_share_with(&chunks, &plan, &twin));
+        assert_int_equal(chunks.count, count);
+        check_plan(&chunks, &twin);
+        for (int32_t i = 0; i < plan.buffer_count; i++) {
+            assert_int_equal(copies[i].chunk, buffers[i].chunk);
+            assert_true(copies[i].chunk < 0 || copies[i].offset == buffers[i].offset);
+        }
+        for (int users = 2; users >= 0; users--) {
+            for (size_t i = 0; i < chunks.count; i++) {
+                assert_int_equal(chunks.list[i].users, users);
+            }
+            if (users > 0) {
+                gy_memory_unshare(&chunks, users == 2 ? &twin : &plan);
+            }
+        }
+        gy_free(chunks.list);
+    }
+}
+
 GY_TEST(equal_programs_take_the_memory_of_one)
 {
     static gy_storage first[BUFFERS_MAX], second[BUFFERS_MAX];

@@ -41,13 +41,15 @@ GY_MUST_CHECK gy_status gy_pipe_order(const gy_graph *in, gy_graph **out, int32_
 
 /** Where the micro-batches of a rank's list are kept. */
 typedef struct gy_pipe_places {
-    int32_t *slot; /* micro-batch -> which instance it has; -1: it has no rows, or no action */
+    int32_t *slot; /* micro-batch -> in whose memory it is; -1: it has no rows, or no action */
+    int32_t *turn; /* micro-batch -> which of the slot's two instances it has */
     size_t *last;  /* micro-batch -> the index behind its last action that computes */
     int slots;     /* as many as are alive at a time */
 } gy_pipe_places;
 
-/** Give each micro-batch with rows an instance from its first action to its last; the one that
- * is free for longest. GY_NOMEM. gy_pipe_places_free in any case */
+/** Give each micro-batch with rows a slot from its first action to its last; the one that is
+ * free for longest. Those of a slot take its instances in turn. GY_NOMEM. gy_pipe_places_free
+ * in any case */
 GY_MUST_CHECK gy_status gy_pipe_place(const gy_pipe_list *list, const gy_micro_batch *micros,
                                       int count, gy_pipe_places *places);
 void gy_pipe_places_free(gy_pipe_places *places);
@@ -57,8 +59,15 @@ static inline bool gy_pipe_computes(int32_t kind)
            kind == GY_PIPE_BACKWARD_INPUT || kind == GY_PIPE_BACKWARD_WEIGHT;
 }
 
-/** The program for micro-batches of so many rows in a slot; made when it is first asked for. */
+enum { GY_PIPE_TURNS = 2 };
+
+/**
+ * The program for micro-batches of so many rows in a slot, of its two instances the one whose
+ * turn it is; made when it is first asked for. The two have one memory, whose variables order
+ * what they do: the next micro-batch may be pushed while one runs. Those of other numbers of
+ * rows lie in the same memory, too, with variables of their own.
+ */
 GY_MUST_CHECK gy_status gy_pipe_program(gy_session *session, const gy_planned_run *run,
-                                        int slot, gy_program **program);
+                                        int slot, int turn, gy_program **program);
 
 #endif

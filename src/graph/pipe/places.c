@@ -1,15 +1,16 @@
-/* Which micro-batch has which instance: as many as are alive at a time, each the one that is
- * free for longest, so that what it did last has ended most likely. A pure function of the
- * list. */
+/* Which micro-batch has which slot: as many as are alive at a time, each the one that is free
+ * for longest, so that what it did last has ended most likely. A pure function of the list. */
 #include "graph/pipe/pipe.h"
 
-/* Free instances, first in, first out. */
+/* Free slots, first in, first out. */
 typedef struct queue {
     int *slots;
     size_t begin, end;
 } queue;
 
-static void walk(const gy_pipe_list *list, gy_pipe_places *places, queue *free_slots)
+/* `turns` (slots) counts those that had each. */
+static void walk(const gy_pipe_list *list, gy_pipe_places *places, queue *free_slots,
+                 int32_t *turns)
 {
     for (size_t i = 0; i < list->count; i++) {
         const gy_pipe_action *action = &list->actions[i];
@@ -21,6 +22,7 @@ static void walk(const gy_pipe_list *list, gy_pipe_places *places, queue *free_s
         if (*slot < 0) {
             *slot = free_slots->begin < free_slots->end ? free_slots->slots[free_slots->begin++]
                                                         : places->slots++;
+            places->turn[action->micro] = turns[*slot]++ % GY_PIPE_TURNS;
         }
         if (places->last[action->micro] == i + 1) {
             free_slots->slots[free_slots->end++] = *slot;
@@ -38,11 +40,13 @@ gy_status gy_pipe_place(const gy_pipe_list *list, const gy_micro_batch *micros, 
     GY_ASSERT(micros != NULL && places != NULL);
     *places = (gy_pipe_places){
         .slot = gy_alloc(what, n * sizeof(*places->slot)),
+        .turn = gy_alloc_zero(what, n, sizeof(*places->turn)),
         .last = gy_alloc_zero(what, n, sizeof(*places->last)),
     };
     queue free_slots = {.slots = gy_alloc(what, n * sizeof(int))};
-    const bool is_there =
-        places->slot != NULL && places->last != NULL && free_slots.slots != NULL;
+    int32_t *turns = gy_alloc_zero(what, n, sizeof(*turns));
+    const bool is_there = places->slot != NULL && places->turn != NULL &&
+                          places->last != NULL && free_slots.slots != NULL && turns != NULL;
     for (size_t k = 0; k < n && is_there; k++) {
         places->slot[k] = -1;
     }
@@ -53,15 +57,17 @@ gy_status gy_pipe_place(const gy_pipe_list *list, const gy_micro_batch *micros, 
         }
     }
     if (is_there) {
-        walk(list, places, &free_slots);
+        walk(list, places, &free_slots, turns);
     }
     gy_free(free_slots.slots);
+    gy_free(turns);
     return is_there ? GY_OK : GY_NOMEM;
 }
 
 void gy_pipe_places_free(gy_pipe_places *places)
 {
     gy_free(places->slot);
+    gy_free(places->turn);
     gy_free(places->last);
     *places = (gy_pipe_places){.slots = 0};
 }

@@ -16,6 +16,14 @@ static int slots(const char *schedule, int ranks, int micros, int rank, int64_t 
     assert_ok(gy_pipe_plan(&query, &planned));
     assert_ok(gy_pipe_place(&planned->lists[rank], batch, micros, &places));
     const int found = places.slots;
+    for (int k = 0; k < micros; k++) { /* those of a slot take its instances in turn */
+        int last = k - 1;
+        while (last >= 0 && places.slot[last] != places.slot[k]) {
+            last--;
+        }
+        assert_true(places.slot[k] < 0 ||
+                    places.turn[k] == (last < 0 ? 0 : 1 - places.turn[last]));
+    }
     for (int k = 0; k < micros; k++) {
         assert_true(k < empty_from ? places.slot[k] >= 0 && places.slot[k] < found
                                    : places.slot[k] == -1);

@@ -9,9 +9,9 @@
 
 enum { ROWS_MAX = 8 }; /* numbers of rows; beyond, all are made anew */
 
-/* One program in one slot. */
+/* One program in one slot; of two with the same rows one is the other's twin. */
 typedef struct instance {
-    int slot;
+    int slot, turn;
     gy_program *program;
 } instance;
 
@@ -42,7 +42,11 @@ void gy_pipe_find_passing(const gy_graph *graph, const int32_t *segments,
         }
     }
     for (int32_t i = 0; i < graph->root_count; i++) {
-        is_passing[memory->of_value[gy_graph_value(graph, graph->roots[i].value)]] = false;
+        const int32_t root = memory->of_value[gy_graph_value(graph, graph->roots[i].value)];
+        is_passing[root] = false;
+        if (segments != NULL) { /* read while a twin runs */
+            memory->buffers[root].is_kept = true;
+        }
     }
     for (int32_t i = 0; i < memory->buffer_count; i++) { /* no chunk of a slot has it */
         memory->buffers[i].is_kept = memory->buffers[i].is_kept || is_passing[i];
@@ -137,18 +141,22 @@ static gy_status compile(gy_session *session, gy_program_source *source)
     return status;
 }
 
-gy_status gy_pipe_program(gy_session *session, const gy_planned_run *run, int slot,
+gy_status gy_pipe_program(gy_session *session, const gy_planned_run *run, int slot, int turn,
                           gy_program **program)
 {
     GY_ASSERT(slot >= 0 && run->loss > 0);
+    GY_ASSERT(turn >= 0 && turn < GY_PIPE_TURNS);
     GY_TRY(find_all(session, run, slot));
     gy_pipe_programs *all = session->pipe;
     gy_program_source source = {.run = *run, .chunks = all->chunks[slot]};
     for (size_t i = 0; i < all->count; i++) {
         gy_program *have = all->list[i].program;
         if (have->batch == run->batch && all->list[i].slot == slot) {
-            *program = have;
-            return GY_OK;
+            if (all->list[i].turn == turn) {
+                *program = have;
+                return GY_OK;
+            }
+            source.twin = have;
         }
         source.base = have->batch == run->batch && have->base == NULL ? have : source.base;
     }
@@ -165,6 +173,6 @@ gy_status gy_pipe_program(gy_session *session, const gy_planned_run *run, int sl
     }
     GY_ASSERT(all->count < all->capacity);
     GY_ASSERT((*program)->chunks == all->chunks[slot]);
-    all->list[all->count++] = (instance){slot, *program};
+    all->list[all->count++] = (instance){slot, turn, *program};
     return GY_OK;
 }

@@ -1,13 +1,14 @@
 /*
  * A batch by a schedule: this rank's list is pushed to the engine in order. A micro-batch has
- * an instance of the program from its first action to its last; an action pushes the segments
- * of its stage, whose messages start as soon as there is something to send or room to receive
- * into. Actions that stand earlier in the list go first among those that are ready, so that a
- * rank does what its list says, and something else only where it would wait.
+ * the memory of a slot from its first action to its last; an action pushes the segments of its
+ * stage, whose messages start as soon as there is something to send or room to receive into.
+ * Actions that stand earlier in the list go first among those that are ready, so that a rank
+ * does what its list says, and something else only where it would wait.
  *
- * An instance serves again when all that it did has ended. Whoever waits for that has pushed
- * all that stands before in its list, and so do the others: the wait ends, since the lists
- * passed the checker.
+ * Each slot has two instances of the program, so that the next micro-batch is pushed while the
+ * one before it runs: buffer by buffer it takes over the memory. An instance serves again when
+ * all that it did has ended. Whoever waits for that has pushed all that stands before in its
+ * list, and so do the others: the wait ends, since the lists passed the checker.
  */
 #include "graph/pipe/pipe.h"
 
@@ -20,7 +21,7 @@ typedef struct runner {
     gy_value *fetches;
     gy_pipe_places places;
     gy_program **programs; /* (micro-batches) what runs each; NULL: not begun */
-    int *occupant;         /* (slots) micro-batch that has it; -1: none */
+    int *occupant;         /* (slots, turns) micro-batch that has the instance; -1: none */
     gy_tensor **results;
     int chunks;
 } runner;
@@ -40,20 +41,29 @@ static gy_status make_programs(runner *r)
     for (int k = 0; k < r->run->count; k++) {
         gy_program *program = NULL;
         const gy_planned_run run = planned(r, k);
-        GY_TRY(r->places.slot[k] < 0
-                   ? GY_OK
-                   : gy_pipe_program(r->session, &run, r->places.slot[k], &program));
+        GY_TRY(r->places.slot[k] < 0 ? GY_OK
+                                     : gy_pipe_program(r->session, &run, r->places.slot[k],
+                                                       r->places.turn[k], &program));
     }
     return GY_OK;
+}
+
+/* Where it stands who has an instance. */
+static int *occupant_of(const runner *r, int slot, int turn)
+{
+    GY_ASSERT(slot >= 0 && slot < r->places.slots);
+    GY_ASSERT(turn >= 0 && turn < GY_PIPE_TURNS);
+    return &r->occupant[slot * GY_PIPE_TURNS + turn];
 }
 
 /* Its instance is free then. */
 static gy_status finish(runner *r, int micro)
 {
     gy_program *program = r->programs[micro];
-    GY_ASSERT(program != NULL && r->occupant[r->places.slot[micro]] == micro);
+    int *occupant = occupant_of(r, r->places.slot[micro], r->places.turn[micro]);
+    GY_ASSERT(program != NULL && *occupant == micro);
     r->programs[micro] = NULL;
-    r->occupant[r->places.slot[micro]] = -1;
+    *occupant = -1;
     gy_status status = gy_program_wait(program);
     if (status >= 0) {
         status =
@@ -66,14 +76,18 @@ static gy_status finish(runner *r, int micro)
 
 static gy_status begin(runner *r, int micro)
 {
-    const int slot = r->places.slot[micro];
+    const int slot = r->places.slot[micro], turn = r->places.turn[micro];
     const gy_planned_run run = planned(r, micro);
-    GY_ASSERT(slot >= 0 && slot < r->places.slots);
-    if (r->occupant[slot] >= 0) {
-        GY_TRY(finish(r, r->occupant[slot]));
+    int *own = occupant_of(r, slot, turn);
+    int *other = occupant_of(r, slot, (turn + 1) % GY_PIPE_TURNS);
+    if (*own >= 0) {
+        GY_TRY(finish(r, *own));
     }
-    GY_TRY(gy_pipe_program(r->session, &run, slot, &r->programs[micro]));
-    r->occupant[slot] = micro;
+    if (*other >= 0 && r->programs[*other]->batch != run.batch) { /* no twin */
+        GY_TRY(finish(r, *other));
+    }
+    GY_TRY(gy_pipe_program(r->session, &run, slot, turn, &r->programs[micro]));
+    *own = micro;
     r->programs[micro]->used = ++r->session->runs;
     return gy_program_begin(r->programs[micro], &r->run->micros[micro], micro);
 }
@@ -145,11 +159,11 @@ static gy_status make_room(runner *r)
     GY_ASSERT(r->list != NULL && r->results != NULL);
     r->fetches = gy_alloc(what, ((size_t)r->run->fetch_count + 1) * sizeof(*r->fetches));
     r->programs = gy_alloc_zero(what, n, sizeof(gy_program *));
-    r->occupant = gy_alloc(what, n * sizeof(int));
+    r->occupant = gy_alloc(what, n * GY_PIPE_TURNS * sizeof(int));
     if (r->fetches == NULL || r->programs == NULL || r->occupant == NULL) {
         return GY_NOMEM;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n * GY_PIPE_TURNS; i++) {
         r->occupant[i] = -1;
     }
     GY_TRY(gy_session_fetches(r->session, r->run->fetches, r->run->fetch_count, r->fetches));
