@@ -511,7 +511,8 @@ static void check_now_and_then(gy_comm *root)
 bool gy_coll_progress(gy_coll *coll, bool *has_moved)
 {
     gy_comm *comm = coll->comm;
-    GY_ASSERT(coll->stage != GY_COLL_ENDED);
+    GY_ASSERT(coll->stage > GY_COLL_RESERVED && coll->stage != GY_COLL_ENDED);
+    GY_ASSERT(!comm->root->is_failed);
     gy_status status = step(coll, has_moved);
     if (status < 0 && fails_alone(comm, coll, status)) {
         *has_moved = true;
