@@ -509,6 +509,7 @@ GY_TEST(the_losses_know_no_mesh)
  * the same, and sends what a weight's gradient has. */
 typedef struct exchange_count {
     const char *axes;
+    bool is_by_cost;                     /* where the cut is */
     _Atomic uint64_t allreduces, others; /* of all ranks */
 } exchange_count;
 
@@ -540,10 +541,11 @@ static gy_status count_exchanges(kit_rank *me)
         gy_lstm_new(&GY_OPTIONS(gy_lstm_options, .layers = has_stages ? 2 : 1, .hidden = 256),
                     &base, &model);
     if (status == GY_OK) {
-        status = gy_train(model, &set, NULL,
-                          &GY_OPTIONS(gy_train_options, .steps = 1, .batch = 6,
-                                      .cut = has_stages ? "layer1.input.weight" : NULL),
-                          &result);
+        status = gy_train(
+            model, &set, NULL,
+            &GY_OPTIONS(gy_train_options, .steps = 1, .batch = 6,
+                        .cut = has_stages && !count->is_by_cost ? "layer1.input.weight" : NULL),
+            &result);
     }
     if (status == GY_OK) {
         check_sends(model);
@@ -590,6 +592,14 @@ GY_TEST(stages_send_each_time_once)
     count_on(&count);
     assert_int_equal(count.allreduces, 0);
     assert_int_equal(count.others, 2 * (2 * LENGTH + 1)); /* and the loss; sent and received */
+}
+
+/* Stages of equal length would be one after the other: a cut in time. */
+GY_TEST(a_cut_by_cost_is_between_layers)
+{
+    exchange_count count = {.axes = "pipe=2", .is_by_cost = true};
+    count_on(&count);
+    assert_int_equal(count.others, 2 * (2 * LENGTH + 1));
 }
 
 /* What batches hand on is of a training: the file has the parameters alone. */

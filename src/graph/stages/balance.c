@@ -4,6 +4,11 @@
  * bytes that cross there, both ways. Exact by dynamic programming over the places.
  *
  * @cost stages x places²; graphs of many nodes are cut at every second place, or third, …
+ *
+ * Stages of equal length need not work at the same time: a recurrent model that is cut in time
+ * is one stage after the other, and cut between layers a wave. So where a batch is run whole,
+ * cuts are moved while a step, played node by node in the order of the graph, becomes shorter
+ * by a tenth: graphs of one chain, whose stages never overlap, keep the balanced ones.
  */
 #include "graph/stages/stages.h"
 
@@ -177,6 +182,151 @@ static gy_status cut(const balance *b, gy_stage_cuts *cuts)
     return is_there ? GY_OK : GY_NOMEM;
 }
 
+/* ---- stages that overlap ---- */
+
+typedef struct player {
+    const balance *b;
+    double *work_s; /* node */
+    double *ends_s; /* node, of the last play */
+    bool *is_begin; /* place: a layer begins there */
+    int stages;
+    int32_t
+        first[GY_STAGES_MAX + 1]; /* stage -> its first place; behind the last, all places */
+    double free_s[GY_STAGES_MAX]; /* stage -> when it has done what it began */
+    int32_t stage_of[];           /* place */
+} player;
+
+static void set_stages(player *p)
+{
+    GY_ASSERT(p->first[0] == 0 && p->first[p->stages] == p->b->places);
+    for (int s = 0; s < p->stages; s++) {
+        p->free_s[s] = 0;
+        for (int32_t i = p->first[s]; i < p->first[s + 1]; i++) {
+            p->stage_of[i] = s;
+        }
+    }
+}
+
+/* Seconds of a step: each stage does its nodes in the order of the graph, as soon as what they
+ * read is there. What has no place takes no time. */
+static double play(player *p)
+{
+    const gy_graph *graph = p->b->graph;
+    double last_s = 0;
+    set_stages(p);
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        const int32_t place = p->b->place[i];
+        const int stage = place >= 0 ? p->stage_of[place] : -1;
+        double begin_s = stage >= 0 ? p->free_s[stage] : 0;
+        for (int k = 0; k < node->input_count; k++) {
+            const int32_t maker = node->inputs[k].node, from = p->b->place[maker];
+            GY_ASSERT(maker < i);
+            const bool crosses = stage >= 0 && from >= 0 && p->stage_of[from] != stage;
+            const double moved_s =
+                crosses
+                    ? gy_stages_transfer(&graph->mesh, gy_stages_bytes(graph, node->inputs[k]))
+                    : 0;
+            begin_s = fmax(begin_s, p->ends_s[maker] + moved_s);
+        }
+        p->ends_s[i] = begin_s + (stage >= 0 ? p->work_s[i] : 0);
+        if (stage >= 0) {
+            p->free_s[stage] = p->ends_s[i];
+        }
+        last_s = fmax(last_s, p->ends_s[i]);
+    }
+    return last_s;
+}
+
+/* A layer begins where a parameter is read first. */
+static void find_layers(const balance *b, bool *is_begin, int32_t *first)
+{
+    const gy_graph *graph = b->graph;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        first[i] = b->places;
+        for (int k = 0; k < graph->nodes[i].input_count; k++) {
+            const int32_t read = graph->nodes[i].inputs[k].node;
+            const bool is_parameter = graph->nodes[read].op == &gy_ops_row_parameter;
+            if (is_parameter && b->place[i] >= 0) {
+                first[read] = GY_MIN(first[read], b->place[i]);
+            }
+        }
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        GY_ASSERT(first[i] >= 0 && first[i] <= b->places);
+        is_begin[first[i]] = true;
+    }
+}
+
+/* Move where stage s begins, within its neighbours, to the best begin of a layer. */
+static double move_cut(player *p, int s, double best_s)
+{
+    int32_t best = p->first[s];
+    GY_ASSERT(s > 0 && s < p->stages);
+    for (int32_t at = p->first[s - 1] + 1; at < p->first[s + 1]; at++) {
+        p->first[s] = at;
+        const double found_s = p->is_begin[at] ? play(p) : INFINITY;
+        if (found_s < best_s) {
+            best_s = found_s;
+            best = at;
+        }
+    }
+    p->first[s] = best;
+    return best_s;
+}
+
+static void overlap(player *p, gy_stage_cuts *cuts)
+{
+    const balance *b = p->b;
+    const double balanced_s = play(p);
+    double best_s = balanced_s, before_s = INFINITY;
+    for (int round = 0; round < 3 && best_s < before_s; round++) {
+        before_s = best_s;
+        for (int s = 1; s < p->stages; s++) {
+            best_s = move_cut(p, s, best_s);
+        }
+    }
+    for (int s = 1; s < p->stages && best_s < 0.9 * balanced_s; s++) {
+        cuts->first[s - 1] = b->source[p->first[s]];
+        GY_ASSERT(cuts->first[s - 1] >= 0);
+    }
+}
+
+static gy_status find_overlap(const balance *b, gy_stage_cuts *cuts)
+{
+    const size_t nodes = (size_t)b->graph->node_count + 1;
+    gy_arena arena = {0};
+    player *p =
+        gy_arena_alloc(&arena, sizeof(*p) + ((size_t)b->places + 1) * sizeof(*p->stage_of));
+    double *work_s = gy_arena_alloc(&arena, nodes * sizeof(double));
+    double *ends_s = gy_arena_alloc(&arena, nodes * sizeof(double));
+    bool *is_begin = gy_arena_alloc(&arena, (size_t)b->places + 1);
+    int32_t *first = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
+    const bool is_there =
+        p != NULL && work_s != NULL && ends_s != NULL && is_begin != NULL && first != NULL;
+    if (is_there) {
+        p->b = b;
+        p->work_s = work_s;
+        p->ends_s = ends_s;
+        p->is_begin = is_begin;
+        find_layers(b, is_begin, first);
+        p->stages = cuts->count + 1;
+        p->first[p->stages] = b->places;
+        for (int s = 1; s < p->stages; s++) {
+            while (b->source[p->first[s]] != cuts->first[s - 1]) {
+                p->first[s]++;
+            }
+            GY_ASSERT(p->first[s] < b->places);
+        }
+        for (int32_t i = 0; i < b->graph->node_count; i++) {
+            work_s[i] = b->place[i] >= 0 ? gy_stages_work(b->graph, i) : 0;
+        }
+        overlap(p, cuts);
+    }
+    gy_arena_free(&arena);
+    return is_there ? GY_OK : GY_NOMEM;
+}
+
 gy_status gy_stages_balance(const gy_graph *graph, const bool *is_told, gy_stage_cuts *cuts)
 {
     GY_ASSERT(graph->mesh.stages > 1);
@@ -196,6 +346,7 @@ gy_status gy_stages_balance(const gy_graph *graph, const bool *is_told, gy_stage
         number_places(&b, source_count);
         measure(&b);
         status = cut(&b, cuts);
+        status = status >= 0 && graph->loss == 0 ? find_overlap(&b, cuts) : status;
     }
     gy_arena_free(&arena);
     return status;
