@@ -189,7 +189,7 @@ static void run(rank_state *me, int rounds)
     static const int64_t costs[] = {5000, 20000, 100000};
     check(gy_engine_new(&(gy_engine_options){.workers = 1, .ranks_on_host = 2}, &me->engine));
     check(gy_collective_attach(me->engine, me->comm));
-    me->memory = gy_alloc_zero("bench", 2 * TIMES, BYTES_MAX / 8);
+    me->memory = gy_alloc_zero("bench", (size_t)2 * TIMES, BYTES_MAX / 8);
     for (int i = 0; i < 2 * TIMES; i++) {
         check(gy_var_new(me->engine, &me->vars[i]));
     }
