@@ -321,8 +321,10 @@ GY_MUST_CHECK gy_status gy_expr_turn_case(gy_expr_work *work, gy_text_view text,
                                           gy_text_view *out);
 /** The kind of pattern that a row function of patterns has as its `op`: a regular expression.
  */
-enum { GY_EXPR_REGEX };
+enum { GY_EXPR_REGEX, GY_EXPR_REPLACE };
 /** substring(text from regular expression) */
+gy_status gy_expr_row_replace(gy_expr_work *work, const gy_expr *expr, const gy_expr_cell *args,
+                              gy_expr_cell *out);
 gy_status gy_expr_row_match_part(gy_expr_work *work, const gy_expr *expr,
                                  const gy_expr_cell *args, gy_expr_cell *out);
 /** extract and date_part */

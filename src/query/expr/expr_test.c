@@ -238,6 +238,11 @@ static const struct {
     {"(one * 1e19)::int", GY_LIMIT, "int64 out of range: 10000000000000000000"},
     {"date '9999-12-31' + one", GY_LIMIT,
      "date out of range: + gives a year outside 1 to 9999"},
+    {"regexp_replace('a', 'b', 'c', 'gx')", GY_ARG,
+     "regexp_replace: flags 'gx': expected letters of g, i and c"},
+    {"regexp_replace('a', '(', 'c')", GY_ARG,
+     "invalid regular expression '(': missing closing "
+     "parenthesis at byte 1"},
     {"sqrt(0::float8 - one)", GY_NUMERIC, "cannot take square root of a negative number: -1"},
     {"ln(one - 1)", GY_NUMERIC, "cannot take logarithm of zero: 0"},
     {"'a' like (one || '\\')", GY_ARG,

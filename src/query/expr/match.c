@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { REGEX = GY_EXPR_REGEX, REGEX_ANY_CASE, LIKE, ILIKE };
+enum { REGEX = GY_EXPR_REGEX, REPLACE = GY_EXPR_REPLACE, REGEX_ANY_CASE, LIKE, ILIKE };
+enum { REPLACED_MAX = 256 << 20 /* bytes of a text with what was replaced */ };
 
 struct gy_expr_pattern {
     gy_expr_pattern *next;
@@ -67,8 +68,10 @@ static gy_status make(gy_expr_work *work, gy_expr_pattern *to, gy_text_view text
 {
     gy_text_view pattern = text, plain = escape;
     const int op = to->expr->op;
-    if (op == REGEX || op == REGEX_ANY_CASE) {
-        GY_TRY(gy_regex_new(text, op == REGEX_ANY_CASE, &to->regex));
+    if (op == REGEX || op == REGEX_ANY_CASE || op == REPLACE) {
+        const bool ignores_case =
+            op == REGEX_ANY_CASE || (op == REPLACE && escape.data[0] == 'i');
+        GY_TRY(gy_regex_new(text, ignores_case, &to->regex));
     } else {
         if (op == ILIKE) {
             GY_TRY(plain_escapes(work, text, escape, &pattern));
@@ -187,6 +190,48 @@ gy_status gy_expr_row_match_part(gy_expr_work *work, const gy_expr *expr,
     GY_TRY(gy_regex_match(pattern->regex, args[0].text, &is_found, &out->text));
     out->is_null = !is_found || out->text.data == NULL;
     return GY_OK;
+}
+
+/* The letters of regexp_replace: g all matches, i any case, c case matters. */
+static gy_status read_flags(gy_text_view flags, bool *is_all, bool *ignores_case)
+{
+    *is_all = *ignores_case = false;
+    for (size_t i = 0; i < flags.size_bytes; i++) {
+        const char c = flags.data[i];
+        if (c != 'g' && c != 'i' && c != 'c') {
+            return gy_fail(GY_ARG,
+                           "regexp_replace: flags '%.*s': expected letters of g, i and c",
+                           (int)GY_MIN(flags.size_bytes, (size_t)40), flags.data);
+        }
+        *is_all = *is_all || c == 'g';
+        *ignores_case = c == 'g' ? *ignores_case : c == 'i';
+    }
+    return GY_OK;
+}
+
+gy_status gy_expr_row_replace(gy_expr_work *work, const gy_expr *expr, const gy_expr_cell *args,
+                              gy_expr_cell *out)
+{
+    gy_expr_pattern *pattern = NULL;
+    bool is_all = false, ignores_case = false;
+    gy_text made = {.data = NULL};
+    if (expr->count > 3) {
+        GY_TRY(read_flags(args[3].text, &is_all, &ignores_case));
+    }
+    /* where like has its escape stands what a pattern is made with */
+    const gy_expr_cell cells[3] = {args[0], args[1], {.text = {ignores_case ? "i" : "c", 1}}};
+    GY_TRY(pattern_of(work, expr, cells, &pattern));
+    gy_status status = gy_regex_replace(pattern->regex, args[0].text, args[2].text, is_all,
+                                        REPLACED_MAX, &made);
+    char *copy = status == GY_OK ? gy_expr_text_memory(work, made.size_bytes) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, gy_text_get(&made), made.size_bytes);
+        out->text = (gy_text_view){copy, made.size_bytes};
+    } else if (status == GY_OK) {
+        status = GY_NOMEM;
+    }
+    gy_text_free(&made);
+    return status;
 }
 
 /* A constant pattern that is malformed is refused now. */

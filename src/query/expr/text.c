@@ -140,6 +140,37 @@ ROW(upper_row)
     return gy_expr_turn_case(work, args[0].text, expr->op != 0, &out->text);
 }
 
+static bool is_of_word(uint32_t code)
+{
+    if (code < 0x80) {
+        return (code >= '0' && code <= '9') || ((code | 0x20) >= 'a' && (code | 0x20) <= 'z');
+    }
+    return turn(code, true) != turn(code, false) ||
+           (characters_locale != (locale_t)0 && iswalnum_l(code, characters_locale));
+}
+
+/* The first letter of each word in upper case, the others in lower case. */
+ROW(initcap_row)
+{
+    (void)expr;
+    const gy_text_view text = args[0].text;
+    char *made = gy_expr_text_memory(work, text.size_bytes * 2); /* 2 bytes may become 3 */
+    unsigned char *at = (unsigned char *)made;
+    bool is_inside = false;
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < text.size_bytes;) {
+        const size_t size = gy_values_step(text, i);
+        const uint32_t code = decode((const unsigned char *)text.data + i, size);
+        at += encode(turn(code, !is_inside), at);
+        is_inside = is_of_word(code);
+        i += size;
+    }
+    out->text = (gy_text_view){made, (size_t)((char *)at - made)};
+    return GY_OK;
+}
+
 /* ---- lengths and places ---- */
 
 ROW(length_row)
@@ -441,6 +472,7 @@ ROW(translate_row)
 const gy_expr_function gy_expr_texts[] = {
     {"upper", "t", TEXT, upper_row, .op = 1},
     {"lower", "t", TEXT, upper_row, .op = 0},
+    {"initcap", "t", TEXT, initcap_row, .op = 0},
     {"length", "t", INTEGER, length_row, .op = 0},
     {"char_length", "t", INTEGER, length_row, .op = 0},
     {"character_length", "t", INTEGER, length_row, .op = 0},
@@ -453,6 +485,8 @@ const gy_expr_function gy_expr_texts[] = {
     {"substring", "ti", TEXT, substring_row, .op = 0},
     {"substring", "tii", TEXT, substring_row, .op = 0},
     {"substring", "tt", TEXT, gy_expr_row_match_part, .op = GY_EXPR_REGEX, .gives_null = true},
+    {"regexp_replace", "ttt", TEXT, gy_expr_row_replace, .op = GY_EXPR_REPLACE},
+    {"regexp_replace", "tttt", TEXT, gy_expr_row_replace, .op = GY_EXPR_REPLACE},
     {"substr", "ti", TEXT, substring_row, .op = 0},
     {"substr", "tii", TEXT, substring_row, .op = 0},
     {"left", "ti", TEXT, left_row, .op = 0},

@@ -78,20 +78,29 @@ void gy_regex_free(gy_regex *regex)
     gy_free(regex);
 }
 
+/* The first match from byte `from` on; its ends are in `found`. */
+static gy_status match_from(gy_regex *regex, gy_text_view text, size_t from, int *count)
+{
+    const char *data = text.size_bytes > 0 ? text.data : "";
+    *count = pcre2_match_8(regex->code, (const uint8_t *)data, text.size_bytes, from,
+                           PCRE2_NO_UTF_CHECK, regex->found, NULL);
+    if (*count < 0 && *count != PCRE2_ERROR_NOMATCH) {
+        uint8_t why[200] = "";
+        (void)pcre2_get_error_message_8(*count, why, sizeof(why));
+        return gy_fail(GY_LIMIT, "regular expression '%.*s' over a text of %zu bytes: %s",
+                       shown(regex), regex->text, text.size_bytes, (char *)why);
+    }
+    return GY_OK;
+}
+
 gy_status gy_regex_match(gy_regex *regex, gy_text_view text, bool *is_found, gy_text_view *part)
 {
     const char *data = text.size_bytes > 0 ? text.data : "";
-    const int count = pcre2_match_8(regex->code, (const uint8_t *)data, text.size_bytes, 0,
-                                    PCRE2_NO_UTF_CHECK, regex->found, NULL);
+    int count = 0;
+    GY_TRY(match_from(regex, text, 0, &count));
     *is_found = count > 0;
-    if (count == PCRE2_ERROR_NOMATCH) {
-        return GY_OK;
-    }
     if (count < 0) {
-        uint8_t why[200] = "";
-        (void)pcre2_get_error_message_8(count, why, sizeof(why));
-        return gy_fail(GY_LIMIT, "regular expression '%.*s' over a text of %zu bytes: %s",
-                       shown(regex), regex->text, text.size_bytes, (char *)why);
+        return GY_OK;
     }
     const size_t *ends = pcre2_get_ovector_pointer_8(regex->found);
     const bool has_brackets = pcre2_get_ovector_count_8(regex->found) > 1;
@@ -104,4 +113,57 @@ gy_status gy_regex_match(gy_regex *regex, gy_text_view text, bool *is_found, gy_
     /* with \K a match may begin behind its end: nothing of the text is its part */
     *part = (gy_text_view){data + at[0], at[1] > at[0] ? at[1] - at[0] : 0};
     return GY_OK;
+}
+
+/* ---- replacing ---- */
+
+/* What stands for a match. */
+static void add_replacement(const size_t *ends, int count, gy_text_view text, gy_text_view by,
+                            gy_text *out)
+{
+    for (size_t i = 0; i < by.size_bytes; i++) {
+        const bool is_escape = by.data[i] == '\\' && i + 1 < by.size_bytes;
+        const char next = (char)(is_escape ? by.data[i + 1] : '\0');
+        const bool is_group = next == '&' || (next >= '1' && next <= '9');
+        const size_t group = is_group && next != '&' ? (size_t)(next - '0') : 0;
+        i += is_group || next == '\\';
+        if (!is_group) {
+            gy_text_add_bytes(out, by.data + i, 1);
+        } else if (group < (size_t)count && ends[2 * group] < ends[2 * group + 1]) {
+            gy_text_add_bytes(out, text.data + ends[2 * group],
+                              ends[2 * group + 1] - ends[2 * group]);
+        }
+    }
+}
+
+gy_status gy_regex_replace(gy_regex *regex, gy_text_view text, gy_text_view by, bool is_all,
+                           size_t bytes_max, gy_text *out)
+{
+    size_t copied = 0, from = 0;
+    int count = 0;
+    while (from <= text.size_bytes && out->size_bytes <= bytes_max && out->status == GY_OK) {
+        GY_TRY(match_from(regex, text, from, &count));
+        if (count < 0) {
+            break;
+        }
+        const size_t *ends = pcre2_get_ovector_pointer_8(regex->found);
+        const size_t begin = GY_MAX(ends[0], copied),
+                     end = GY_MAX(ends[1], begin); /* with \K */
+        if (begin > copied) {
+            gy_text_add_bytes(out, text.data + copied, begin - copied);
+        }
+        add_replacement(ends, count, text, by, out);
+        copied = end;
+        from =
+            end == begin ? end + (end < text.size_bytes ? gy_values_step(text, end) : 1) : end;
+        if (!is_all) {
+            break;
+        }
+    }
+    if (copied < text.size_bytes) {
+        gy_text_add_bytes(out, text.data + copied, text.size_bytes - copied);
+    }
+    return out->size_bytes <= bytes_max
+               ? out->status
+               : gy_fail(GY_LIMIT, "regexp_replace: a text of more than %zu bytes", bytes_max);
 }

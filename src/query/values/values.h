@@ -77,5 +77,10 @@ void gy_regex_free(gy_regex *regex);
  */
 GY_MUST_CHECK gy_status gy_regex_match(gy_regex *regex, gy_text_view text, bool *is_found,
                                        gy_text_view *part);
+/** Append the text with its first match, or with all that do not overlap, replaced: in `by`
+ * \1 to \9 are what brackets matched, \& is all that matched and \\ a backslash. GY_LIMIT too
+ * much work, or more than `bytes_max`; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_regex_replace(gy_regex *regex, gy_text_view text, gy_text_view by,
+                                         bool is_all, size_t bytes_max, gy_text *out);
 
 #endif
