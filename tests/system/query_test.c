@@ -79,6 +79,12 @@ static const char *const lines[] = {
     "v;\\ndrop "
     "view v;\\nselect 2 as n' >s.sql; [ \"$(gyre query --tables . -f s.sql --format csv | tr "
     "'\\n' ' ')\" = 'n 2 n 2 ' ]",
+    "[ \"$(printf 'select 1 as n;\\nselect 2 as n' | gyre query -f - --format csv | tr '\\n' ' "
+    "')\" = "
+    "'n 1 n 2 ' ]; printf 'select\\n x' | gyre query -f - 2>said; [ $? = 1 ] && grep -q "
+    "'^query:2:2: ' said",
+    "head -c 8388609 /dev/zero | tr '\\0' ' ' | gyre query -f - 2>said; [ $? = 1 ] && grep -q "
+    "'expected at most 8388608 bytes' said",
     /* how it runs */
     "gyre query --tables . --explain 'select id from t where price > 1' | grep -q '^    scan "
     "t.csv: id, price  (about .* rows, .* B)$'",

@@ -19,7 +19,7 @@
 /* In the order of the enum. */
 #define FORMATS "table|csv|json"
 enum { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
-enum { ROWS_SHOWN = 1000 };
+enum { ROWS_SHOWN = 1000, INPUT_BYTES_MAX = 8 << 20 /* as of any text of statements */ };
 
 static struct query_settings {
     const char *file, *tables, *format, *output;
@@ -32,7 +32,8 @@ static struct query_settings {
 #define PLACE(member) offsetof(struct query_settings, member)
 
 static const gy_option options[] = {
-    {&gy_option_file, GY_OPTION_PATH, "statements, in place of SQL", PLACE(file), 0, 0, NULL},
+    {&gy_option_file, GY_OPTION_PATH, "statements, in place of SQL; -: standard input",
+     PLACE(file), 0, 0, NULL},
     {&gy_option_tables, GY_OPTION_PATH, NULL, PLACE(tables), 0, 0, NULL},
     {&gy_option_format, GY_OPTION_CHOICE,
      "of the answer; default: table, with -o by its name: json or csv", PLACE(format), 0, 0,
@@ -489,11 +490,35 @@ static gy_status watch(const gy_query_options *how)
     return status;
 }
 
+/* Statements of standard input, to its end; NULL: it is told what is wrong. */
+static const char *read_input(void)
+{
+    static char text[INPUT_BYTES_MAX + 1];
+    const size_t size = fread(text, 1, sizeof(text), stdin);
+    if (ferror(stdin)) {
+        gy_print_to(stderr, "gyre query: --file -: standard input cannot be read: %s\n",
+                    strerror(errno));
+        return NULL;
+    }
+    if (size == sizeof(text) || memchr(text, '\0', size) != NULL) {
+        gy_print_to(stderr, "gyre query: --file -: expected at most %d bytes, none of them 0\n",
+                    INPUT_BYTES_MAX);
+        return NULL;
+    }
+    text[size] = '\0';
+    return text;
+}
+
 static int run(char **operands, int count)
 {
     const int code = check_options(count == 1 ? operands[0] : NULL);
     if (code != GY_EXIT_OK) {
         return code;
+    }
+    const bool is_input = settings.file != NULL && strcmp(settings.file, "-") == 0;
+    const char *text = is_input ? read_input() : operands[0];
+    if (is_input && text == NULL) {
+        return GY_EXIT_FAILURE;
     }
     const gy_flow_options job = {.folder = settings.job.folder,
                                  .memo = settings.job.memo,
@@ -503,10 +528,11 @@ static int run(char **operands, int count)
                                  .processes = (int)settings.job.processes,
                                  .timeout_s = settings.job.timeout,
                                  .heartbeat_timeout_s = settings.job.heartbeat_timeout};
-    gy_query_options how = GY_OPTIONS(
-        gy_query_options, .text = operands[0], .path = settings.file, .tables = settings.tables,
-        .workers = (int)settings.workers, .memory_bytes = (uint64_t)settings.memory,
-        .is_planning = settings.is_explained, .split_bytes = (size_t)settings.split);
+    gy_query_options how =
+        GY_OPTIONS(gy_query_options, .text = text, .path = is_input ? NULL : settings.file,
+                   .tables = settings.tables, .workers = (int)settings.workers,
+                   .memory_bytes = (uint64_t)settings.memory,
+                   .is_planning = settings.is_explained, .split_bytes = (size_t)settings.split);
     if (is_job()) {
         const gy_status started = gy_cli_flow(&how.flow);
         if (started != GY_OK) {

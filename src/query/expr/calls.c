@@ -159,10 +159,30 @@ void gy_expr_types_text(const gy_expr_type *types, uint32_t count, char out[300]
     }
 }
 
+/* Of PostgreSQL's functions those that give another value in each run, which no job could
+ * repeat. */
+static bool is_of_the_run(const char *name)
+{
+    static const char *const names[] = {
+        "clock_timestamp", "gen_random_uuid",      "now", "random", "statement_timestamp",
+        "timeofday",       "transaction_timestamp"};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static gy_status fail_call(gy_expr_binder *in, const gy_sql_node *node,
                            const gy_expr *const *args)
 {
     char types[300];
+    if (is_of_the_run(node->text)) {
+        return gy_sql_refuse(
+            in->scope->source, node->place, GY_UNSUPPORTED,
+            "not supported: %s, which differs from run to run: write a constant", node->text);
+    }
     const nearest near = nearest_of(node->text, in->scope->functions);
     const bool is_there = near.distance == 0;
     const gy_expr_type *of = gy_expr_types_of(in, args, node->count);
