@@ -233,8 +233,8 @@ typedef struct gy_mesh_choice {
 /**
  * Choose the mesh of a training by the cost of its step: of gy_virtual_meshes_all, under the
  * memory limit, with the number of micro-batches and the schedule that cost least where there
- * are stages and the options leave them open (4 a stage for all meshes; for the three best 2
- * and 8 a stage and zb-h1 too).
+ * are stages and the options leave them open (4 a stage or whole batches for all meshes; for
+ * the three best 1, 2 and 8 a stage and zb-h1 too).
  *
  * @param comm    its rank 0 looks, and all have trials[0]; the others know no more, their count
  *                is 1. NULL: no ranks. Collective.

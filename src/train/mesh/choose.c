@@ -194,24 +194,9 @@ static int micros_of(const chooser *c, const gy_virtual_mesh *mesh, int a_stage)
     return mesh->pipe > 1 && rows > 1 ? (int)GY_MIN(wanted, rows) : 0;
 }
 
-/* A mesh with stages that takes no micro-batches may work without. */
-static gy_status try_mesh(chooser *c, gy_mesh_trial *trial)
-{
-    trial->micro_batches = micros_of(c, &trial->mesh, MICROS_A_STAGE);
-    GY_TRY(play(c, trial));
-    if (!trial->is_played && trial->micro_batches > 0 &&
-        c->search.options->micro_batches == 0) {
-        gy_mesh_trial whole = *trial;
-        whole.micro_batches = 0;
-        GY_TRY(play(c, &whole));
-        *trial = whole.is_played ? whole : *trial;
-    }
-    return GY_OK;
-}
-
 static gy_status try_instead(chooser *c, gy_mesh_trial other, gy_mesh_trial *trial)
 {
-    GY_ASSERT(other.micro_batches > 0);
+    GY_ASSERT(other.mesh.pipe > 1);
     GY_TRY(play(c, &other));
     if (by_use(&other, trial) < 0) {
         *trial = other;
@@ -219,10 +204,24 @@ static gy_status try_instead(chooser *c, gy_mesh_trial other, gy_mesh_trial *tri
     return GY_OK;
 }
 
+/* Stages may also take turns on whole batches: where micro-batches are refused, and where the
+ * graph is a wave or small parts of a batch cost much. */
+static gy_status try_mesh(chooser *c, gy_mesh_trial *trial)
+{
+    trial->micro_batches = micros_of(c, &trial->mesh, MICROS_A_STAGE);
+    GY_TRY(play(c, trial));
+    if (trial->micro_batches > 0 && c->search.options->micro_batches == 0) {
+        gy_mesh_trial whole = *trial;
+        whole.micro_batches = 0;
+        GY_TRY(try_instead(c, whole, trial));
+    }
+    return GY_OK;
+}
+
 /* Other numbers of micro-batches, then a schedule whose bubble is smaller. */
 static gy_status refine(chooser *c, gy_mesh_trial *trial)
 {
-    static const int a_stage[] = {MICROS_A_STAGE / 2, MICROS_A_STAGE * 2};
+    static const int a_stage[] = {1, MICROS_A_STAGE / 2, MICROS_A_STAGE * 2};
     const gy_train_options *o = c->search.options;
     const int first = trial->micro_batches;
     gy_mesh_trial other = *trial;
