@@ -109,6 +109,12 @@ GY_TEST(test_memory_of_hosts)
     assert_ok(gy_mesh_virtual(&c, "data=2,model=4", &mesh));
     assert_true(mesh->links[0].beta > 0 && mesh->links[1].beta == 0);
     gy_mesh_free(mesh);
+    gy_virtual_links links;
+    c.far_bytes_s = 10e9;
+    assert_ok(gy_mesh_virtual(&c, "pipe=2,data=4", &mesh));
+    gy_virtual_links_init(&links, &c, mesh);
+    assert_near(gy_virtual_links_message(&links, bytes), 4 * bytes / 10e9, 0.01);
+    gy_mesh_free(mesh);
 }
 
 /* Lecture A: ResNet-50, 97.5 MB, 3 steps a second, 256 nodes at one server: 74.9 GB/s, more
