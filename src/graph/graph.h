@@ -507,9 +507,9 @@ typedef struct gy_planned_run {
     const gy_value *fetches;
     int fetch_count;
     int loss; /* as gy_graph's */
-    /* For a footprint: in how many micro-batches the batch is, as even as they can be, and by
-       which lists on a mesh with stages. 0 and NULL: it is one; NULL: one after the other, and
-       `batch` is that of the largest. */
+    /* By which lists micro-batches run on a mesh with stages, or NULL; of a footprint also in
+       how many the batch is, as even as they can be. Of a footprint without lists they run one
+       after the other, and `batch` is that of the largest. */
     int micros;
     const gy_pipe_schedule *schedule;
 } gy_planned_run;

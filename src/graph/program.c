@@ -135,10 +135,12 @@ static bool has_rows(const gy_program *program, int32_t index)
 {
     const gy_storage *storage = &program->memory.buffers[index];
     GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
-    const gy_graph_node *leaf =
-        storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
-    return storage->kind == GY_STORAGE_PARAMETER && gy_graph_has_rows(leaf) &&
-           gy_graph_has_batch(leaf);
+    if (storage->kind != GY_STORAGE_PARAMETER) {
+        return false;
+    }
+    GY_ASSERT(storage->leaf >= 0);
+    const gy_graph_node *leaf = &program->graph->nodes[storage->leaf];
+    return gy_graph_has_rows(leaf) && gy_graph_has_batch(leaf);
 }
 
 /* Is it the twin's? */

@@ -360,9 +360,8 @@ typedef struct gy_train_micros gy_train_micros;
  */
 GY_MUST_CHECK gy_status gy_train_micros_new(gy_model *model, const gy_train_options *options,
                                             int64_t rows, gy_train_micros **micros);
-/** GY_ARG micro-batches of a model that hands state on; a schedule or chunks without
- * micro-batches or without an axis pipe, or both a schedule and lists; lists of another number
- * of micro-batches. */
+/** GY_ARG a schedule or chunks without micro-batches or without an axis pipe, or both a
+ * schedule and lists; lists of another number of ranks or micro-batches. */
 GY_MUST_CHECK gy_status gy_train_micros_check(const gy_model *model,
                                               const gy_train_options *options);
 /** What stood on the clocks when a training began. */

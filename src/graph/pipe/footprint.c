@@ -138,6 +138,9 @@ static gy_status compile_micro(const gy_session *session, const gy_mesh *mesh,
     micro.batch = program->rows;
     GY_TRY(gy_session_compile(session, mesh, &micro, NULL, &graph));
     const gy_status status = gy_pipe_order(graph, &program->graph, &program->segments);
+    if (status >= 0 && !gy_pipe_has_weight(&run->schedule->lists[mesh->stage])) {
+        gy_pipe_join(program->segments, program->graph->node_count, GY_MAX(mesh->chunks, 1));
+    }
     gy_graph_free(graph);
     return status;
 }
@@ -152,6 +155,23 @@ static bool is_made(const held *all, int slot, int64_t rows)
         }
     }
     return false;
+}
+
+/* The steps of an instance themselves: views, types and offsets of what each reads and makes.
+ */
+static uint64_t steps_bytes(const gy_graph *graph)
+{
+    const size_t operand = sizeof(gy_view) + sizeof(gy_type) +
+                           sizeof(int64_t[GY_TENSOR_RANK_MAX]) + 2 * sizeof(gy_var *);
+    uint64_t bytes = 0;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        const size_t operands = (size_t)node->input_count + (size_t)node->output_count + 1;
+        const bool is_step = (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) == 0;
+        GY_ASSERT(node->input_count >= 0 && node->output_count >= 0);
+        bytes += is_step ? sizeof(gy_program_step) + operands * operand : 0;
+    }
+    return bytes;
 }
 
 /* One more instance: what passes within segments is the first one's of so many rows. */
@@ -180,6 +200,7 @@ static gy_status add_instance(const gy_session *session, micro_program *program,
         plan.buffers[i].size_bytes *= is_passing[i] ? 0 : 1;
     }
     if (status >= 0) {
+        all->sum.program_bytes += steps_bytes(program->graph);
         program->fed_bytes = add_plan(session->graph, program->graph, &plan, all);
         all->sum.recomputed = GY_MAX(all->sum.recomputed, program->graph->recomputed);
         all->instances[all->instance_count++] = (instance){slot, program->rows};

@@ -202,6 +202,15 @@ static gy_status order(orderer *o, gy_graph **out, int32_t *segments)
     return sort(o, out, segments);
 }
 
+void gy_pipe_join(int32_t *segments, int32_t count, int chunks)
+{
+    GY_ASSERT(chunks >= 1 && count >= 0);
+    for (int32_t i = 0; i < count; i++) {
+        GY_ASSERT(segments[i] < gy_pipe_segment_count(chunks));
+        segments[i] -= segments[i] >= chunks && (segments[i] - chunks) % 2 == 1 ? 1 : 0;
+    }
+}
+
 gy_status gy_pipe_order(const gy_graph *in, gy_graph **out, int32_t **segments)
 {
     GY_ASSERT(in->is_placed && in->mesh.stages > 1 && in->loss > 0);

@@ -39,6 +39,14 @@ static inline int gy_pipe_weight(int chunks, int chunk)
  */
 GY_MUST_CHECK gy_status gy_pipe_order(const gy_graph *in, gy_graph **out, int32_t **segments);
 
+/** Does the list say W apart from I? */
+bool gy_pipe_has_weight(const gy_pipe_list *list);
+/**
+ * Where no list says W apart from I, B is one segment: what goes from the gradients of inputs
+ * to those of parameters leaves it no more, and the same memory serves all micro-batches.
+ */
+void gy_pipe_join(int32_t *segments, int32_t count, int chunks);
+
 /** Where the micro-batches of a rank's list are kept. */
 typedef struct gy_pipe_places {
     int32_t *slot; /* micro-batch -> in whose memory it is; -1: it has no rows, or no action */

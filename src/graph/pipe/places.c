@@ -31,6 +31,17 @@ static void walk(const gy_pipe_list *list, gy_pipe_places *places, queue *free_s
     GY_ASSERT(free_slots->begin <= free_slots->end);
 }
 
+bool gy_pipe_has_weight(const gy_pipe_list *list)
+{
+    bool has = false;
+    GY_ASSERT(list->count == 0 || list->actions != NULL);
+    for (size_t i = 0; i < list->count && !has; i++) {
+        has = list->actions[i].kind == GY_PIPE_BACKWARD_WEIGHT ||
+              list->actions[i].kind == GY_PIPE_BACKWARD_INPUT;
+    }
+    return has;
+}
+
 gy_status gy_pipe_place(const gy_pipe_list *list, const gy_micro_batch *micros, int count,
                         gy_pipe_places *places)
 {

@@ -21,6 +21,7 @@ typedef struct gy_pipe_programs {
     gy_memory_chunks **chunks; /* (slots) */
     size_t slots, slot_capacity;
     int loss;
+    bool has_weight; /* W has segments of its own */
 } gy_pipe_programs;
 
 void gy_pipe_find_passing(const gy_graph *graph, const int32_t *segments,
@@ -87,13 +88,21 @@ static bool is_of(const gy_program *program, const gy_planned_run *run)
                   (size_t)run->fetch_count * sizeof(*run->fetches)) == 0;
 }
 
+static bool has_weight(const gy_session *session, const gy_planned_run *run)
+{
+    GY_ASSERT(run->schedule != NULL && session->mesh.stage < run->schedule->ranks);
+    return gy_pipe_has_weight(&run->schedule->lists[session->mesh.stage]);
+}
+
 /* Programs of other fetches go, and all where there are too many numbers of rows. */
 static void drop_others(gy_session *session, const gy_planned_run *run)
 {
     const gy_pipe_programs *all = session->pipe;
     int bases = 0;
     GY_ASSERT(all != NULL && run->fetch_count > 0);
-    bool is_known = false, is_same = all->count == 0 || all->loss == run->loss;
+    bool is_known = false;
+    bool is_same = all->count == 0 ||
+                   (all->loss == run->loss && all->has_weight == has_weight(session, run));
     for (size_t i = 0; i < all->count; i++) {
         const gy_program *program = all->list[i].program;
         is_same = is_same && is_of(program, run);
@@ -118,6 +127,7 @@ static gy_status find_all(gy_session *session, const gy_planned_run *run, int sl
     }
     gy_pipe_programs *all = session->pipe;
     all->loss = run->loss;
+    all->has_weight = has_weight(session, run);
     GY_TRY(GY_GROW("graph.pipe", all->list, all->capacity, all->count + 1));
     GY_TRY(GY_GROW("graph.pipe", all->chunks, all->slot_capacity, (size_t)slot + 1));
     for (; all->slots <= (size_t)slot; all->slots++) {
@@ -137,6 +147,10 @@ static gy_status compile(gy_session *session, gy_program_source *source)
     GY_TRY(gy_session_find_homes(session, &source->run));
     GY_TRY(gy_session_compile(session, &session->mesh, &source->run, NULL, &graph));
     const gy_status status = gy_pipe_order(graph, &source->graph, &source->segments);
+    if (status >= 0 && !has_weight(session, &source->run)) {
+        gy_pipe_join(source->segments, source->graph->node_count,
+                     GY_MAX(session->mesh.chunks, 1));
+    }
     gy_graph_free(graph);
     return status;
 }

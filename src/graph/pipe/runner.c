@@ -32,7 +32,8 @@ static gy_planned_run planned(const runner *r, int micro)
     return (gy_planned_run){.batch = r->run->micros[micro].rows,
                             .fetches = r->fetches,
                             .fetch_count = r->run->fetch_count,
-                            .loss = r->run->loss + 1};
+                            .loss = r->run->loss + 1,
+                            .schedule = r->run->schedule};
 }
 
 /* All that the list will want, before anything of it runs. */
