@@ -74,8 +74,7 @@ typedef struct story {
     const char *schedule;
     int chunks;
     gy_recompute recompute;
-    uint64_t memory_bytes; /* 0: no limit */
-    bool predicts;         /* what a rank holds */
+    bool predicts; /* what is made again */
     const char *cut;
     const char *folder; /* NULL: no checkpoints */
     bool resumes;
@@ -83,8 +82,7 @@ typedef struct story {
     struct {
         double losses[STEPS], test_loss, values[VALUES_MAX];
         int count;
-        int recomputed;      /* chunks */
-        uint64_t size_bytes; /* predicted */
+        int recomputed; /* chunks */
     } got[KIT_RANKS_MAX];
 } story;
 
@@ -115,8 +113,7 @@ static inline gy_status story_train(story *s, int rank, gy_model *model)
         .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
         .optimizer = s->kind == MLP ? GY_OPTIMIZER_MOMENTUM : GY_OPTIMIZER_ADAMW, .rate = 0.01,
         .weight_decay = 0.01, .seed = 3, .recompute = s->recompute,
-        .memory_bytes = s->memory_bytes, .checkpoint_folder = s->folder, .resume = s->resumes,
-        .step_limit = s->limit);
+        .checkpoint_folder = s->folder, .resume = s->resumes, .step_limit = s->limit);
     GY_TRY(gy_train(model, &set, &set, &options, &result));
     memcpy(s->got[rank].losses, result.losses, (size_t)result.steps * sizeof(double));
     s->got[rank].test_loss = result.test_loss;
@@ -127,7 +124,6 @@ static inline gy_status story_train(story *s, int rank, gy_model *model)
         GY_TRY(gy_train_defaults(&options, &filled));
         GY_TRY(gy_train_predict(model, &filled, &(gy_train_counts){set.count, set.count}, &f));
         s->got[rank].recomputed = f.recomputed;
-        s->got[rank].size_bytes = gy_footprint_bytes(&f);
     }
     return story_keep(model, s, rank);
 }

@@ -187,6 +187,30 @@ GY_TEST(stages_that_recompute_hold_little_of_each_micro_batch)
     }
 }
 
+/* Of chunks of layers as few are made again as fit all micro-batches that are alive. */
+GY_TEST(auto_counts_every_micro_batch_that_is_alive)
+{
+    gy_mesh mesh = {.axes = 1, .sizes = {1}, .stages = 2};
+    const shape s = {8, 64, 32, TOKENS, 0, 1, 4, "gpipe"};
+    gy_model *model = NULL;
+    gy_footprint held, again, fit;
+    gy_train_options options = adam(&s);
+    const gy_train_counts counts = {.train = 0};
+    assert_ok(make_gpt(&s, NULL, &mesh, &model));
+    assert_ok(gy_model_build(model, &options));
+    assert_ok(gy_train_predict(model, &options, &counts, &held));
+    assert_ok(gy_graph_recompute(model->graph, INT_MAX));
+    assert_ok(gy_train_predict(model, &options, &counts, &again));
+    options.recompute = GY_RECOMPUTE_AUTO;
+    options.memory_bytes = (gy_footprint_bytes(&held) + gy_footprint_bytes(&again)) / 2;
+    assert_ok(gy_train_fit_chunks(model, &options, &counts));
+    assert_ok(gy_train_predict(model, &options, &counts, &fit));
+    printf("%d of %d chunks made again\n", fit.recomputed, again.recomputed);
+    assert_true(gy_footprint_bytes(&fit) <= options.memory_bytes);
+    assert_true(fit.recomputed > 0 && fit.recomputed < again.recomputed);
+    gy_model_free(model);
+}
+
 /* ---- what is held ---- */
 
 /* Kilobytes of a line of /proc/self/status. */
