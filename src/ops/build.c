@@ -74,6 +74,15 @@ gy_value gy_build_cast_like(gy_builder *builder, gy_value value, gy_value like)
     return gy_build(builder, &gy_ops_row_cast, &attributes, &value, 1);
 }
 
+gy_value gy_ops_build_as(gy_builder *builder, gy_value value, gy_value like)
+{
+    if (value.node < 0 || like.node < 0 ||
+        builder->ops->type(builder, value)->dtype == builder->ops->type(builder, like)->dtype) {
+        return value;
+    }
+    return gy_build_cast_like(builder, value, like);
+}
+
 gy_value gy_build_sum_to(gy_builder *builder, gy_value value, gy_value like)
 {
     if (value.node < 0 || like.node < 0) {

@@ -59,16 +59,20 @@ static gy_status conv2d_infer(const gy_attributes *attributes, const gy_type *in
     if (input_count != (has_bias ? 3 : 2)) {
         return gy_fail(GY_ARG, "conv2d: %d inputs, expected %d", input_count, has_bias ? 3 : 2);
     }
-    GY_TRY(gy_need_real("conv2d", inputs, 0));
-    for (int i = 1; i < input_count; i++) {
-        GY_TRY(gy_need_same_dtype("conv2d", &inputs[0], &inputs[i]));
+    GY_TRY(gy_ops_need_operands("conv2d", inputs));
+    gy_type result = inputs[0];
+    result.dtype = gy_ops_product_dtype(&inputs[0]);
+    if (has_bias) {
+        GY_TRY(gy_need_same_dtype("conv2d", &result, &inputs[2]));
     }
     if (has_bias && (inputs[2].rank != 1 || inputs[1].rank != 4 ||
                      inputs[2].sizes[0] != inputs[1].sizes[0])) {
         return gy_fail(GY_SHAPE, "conv2d: bias %s does not fit filters %s",
                        gy_type_text(&inputs[2], texts[0]), gy_type_text(&inputs[1], texts[1]));
     }
-    return conv_type("conv2d", attributes, &inputs[0], &inputs[1], outputs);
+    GY_TRY(conv_type("conv2d", attributes, &inputs[0], &inputs[1], outputs));
+    outputs->dtype = result.dtype;
+    return GY_OK;
 }
 
 /* A type of the sizes in the attributes. */
@@ -84,7 +88,6 @@ static gy_status check_result(const char *name, const gy_attributes *attributes,
                               const gy_type *x, const gy_type *w, const gy_type *dy)
 {
     gy_type y;
-    GY_TRY(gy_need_real(name, dy, 0));
     GY_TRY(conv_type(name, attributes, x, w, &y));
     return gy_need_same_shape(name, &y, dy);
 }
@@ -94,9 +97,10 @@ static gy_status input_gradient_infer(const gy_attributes *attributes, const gy_
 {
     (void)input_count;
     const gy_type x = result_type(attributes, inputs[0].dtype);
-    GY_TRY(gy_need_same_dtype("conv2d_input_gradient", &inputs[0], &inputs[1]));
+    GY_TRY(gy_ops_need_operands("conv2d_input_gradient", inputs));
     GY_TRY(check_result("conv2d_input_gradient", attributes, &x, &inputs[1], &inputs[0]));
     *outputs = x;
+    outputs->dtype = gy_ops_product_dtype(&inputs[0]);
     return GY_OK;
 }
 
@@ -105,9 +109,10 @@ static gy_status filter_gradient_infer(const gy_attributes *attributes, const gy
 {
     (void)input_count;
     const gy_type w = result_type(attributes, inputs[0].dtype);
-    GY_TRY(gy_need_same_dtype("conv2d_filter_gradient", &inputs[0], &inputs[1]));
+    GY_TRY(gy_ops_need_operands("conv2d_filter_gradient", inputs));
     GY_TRY(check_result("conv2d_filter_gradient", attributes, &inputs[0], &w, &inputs[1]));
     *outputs = w;
+    outputs->dtype = gy_ops_product_dtype(&inputs[0]);
     return GY_OK;
 }
 
@@ -251,7 +256,8 @@ static gy_status filter_gradient_reference(const gy_kernel_call *call)
 
 /* ---- gradients ---- */
 
-/* One of the three operators, with the sizes of `like` where it needs them. */
+/* One of the three operators, with the sizes of `like` where it needs them; operands and result
+ * in the type of the node's operands. */
 static gy_value conv_build(gy_builder *builder, const gy_op *op, const gy_applied *node,
                            gy_value a, gy_value b, gy_value like)
 {
@@ -264,7 +270,10 @@ static gy_value conv_build(gy_builder *builder, const gy_op *op, const gy_applie
         memcpy(attributes.conv.input_sizes, builder->ops->type(builder, like)->sizes,
                sizeof(attributes.conv.input_sizes));
     }
-    return gy_build(builder, op, &attributes, (gy_value[]){a, b}, 2);
+    const gy_value operand = node->inputs[0];
+    const gy_value both[2] = {gy_ops_build_as(builder, a, operand),
+                              gy_ops_build_as(builder, b, operand)};
+    return gy_ops_build_as(builder, gy_build(builder, op, &attributes, both, 2), operand);
 }
 
 static gy_status conv2d_gradient(gy_builder *builder, const gy_applied *node,

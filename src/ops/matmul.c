@@ -29,34 +29,14 @@ static layout layout_of(const gy_attributes *attributes, int a_rank, int b_rank)
     return dims;
 }
 
-static bool is_half(gy_dtype dtype)
-{
-    return dtype == GY_BF16 || dtype == GY_F16;
-}
-
-static gy_dtype result_dtype(const gy_type *operand)
-{
-    return is_half(operand->dtype) ? GY_F32 : operand->dtype;
-}
-
-static gy_status need_operands(const char *name, const gy_type *inputs)
-{
-    char text[GY_TYPE_TEXT_BYTES];
-    if (!gy_dtype_is_real(inputs[0].dtype) && !is_half(inputs[0].dtype)) {
-        return gy_fail(GY_TYPE, "%s: input 0 is %s, expected f64, f32, bf16 or f16 (cast it)",
-                       name, gy_type_text(&inputs[0], text));
-    }
-    return gy_need_same_dtype(name, &inputs[0], &inputs[1]);
-}
-
 static gy_status matmul_check(const gy_attributes *attributes, const gy_type *inputs,
                               int input_count)
 {
     char texts[2][GY_TYPE_TEXT_BYTES];
-    GY_TRY(need_operands("matmul", inputs));
+    GY_TRY(gy_ops_need_operands("matmul", inputs));
     if (input_count > 2) {
         gy_type result = inputs[0];
-        result.dtype = result_dtype(&inputs[0]);
+        result.dtype = gy_ops_product_dtype(&inputs[0]);
         GY_TRY(gy_need_same_dtype("matmul", &result, &inputs[2]));
     }
     (void)gy_type_text(&inputs[0], texts[0]);
@@ -100,7 +80,7 @@ static gy_status matmul_infer(const gy_attributes *attributes, const gy_type *in
         return gy_fail(GY_SHAPE, "matmul: bias %s does not fit result %s",
                        gy_type_text(&inputs[2], texts[0]), gy_type_text(&batch, texts[1]));
     }
-    batch.dtype = result_dtype(&inputs[0]);
+    batch.dtype = gy_ops_product_dtype(&inputs[0]);
     *outputs = batch;
     return GY_OK;
 }
@@ -166,22 +146,12 @@ static gy_value product(gy_builder *builder, gy_value a, bool transpose_a, gy_va
     return gy_build(builder, &gy_ops_row_matmul, &attributes, (gy_value[]){a, b}, 2);
 }
 
-/* `value` in the element type of `like`: what 16-bit operands give is wider than they are. */
-static gy_value as_operand(gy_builder *builder, gy_value value, gy_value like)
-{
-    if (value.node < 0 || like.node < 0 ||
-        builder->ops->type(builder, value)->dtype == builder->ops->type(builder, like)->dtype) {
-        return value;
-    }
-    return gy_build_cast_like(builder, value, like);
-}
-
 /* da = dc op(b)' and db = op(a)' dc, in the layout in which a and b are stored. */
 static gy_status matmul_gradient(gy_builder *builder, const gy_applied *node,
                                  const gy_value *dy, gy_value *dx)
 {
     const gy_value a = node->inputs[0], b = node->inputs[1];
-    const gy_value dc = as_operand(builder, dy[0], a);
+    const gy_value dc = gy_ops_build_as(builder, dy[0], a);
     const bool ta = node->attributes->matmul.transpose_a;
     const bool tb = node->attributes->matmul.transpose_b;
     if (node->attributes->matmul.has_bias || node->attributes->matmul.activation != 0) {
@@ -189,15 +159,15 @@ static gy_status matmul_gradient(gy_builder *builder, const gy_applied *node,
                                        "activation are fused in");
     }
     gy_value da = ta ? product(builder, b, tb, dc, true) : product(builder, dc, false, b, !tb);
-    dx[0] = as_operand(builder, gy_build_sum_to(builder, da, a), a);
+    dx[0] = gy_ops_build_as(builder, gy_build_sum_to(builder, da, a), a);
     if (!ta && builder->ops->type(builder, a)->rank > 2 &&
         builder->ops->type(builder, b)->rank == 2) {
         dx[1] = tb ? product_over_rows(builder, dc, a) : product_over_rows(builder, a, dc);
-        dx[1] = as_operand(builder, dx[1], b);
+        dx[1] = gy_ops_build_as(builder, dx[1], b);
         return GY_OK;
     }
     gy_value db = tb ? product(builder, dc, true, a, ta) : product(builder, a, !ta, dc, false);
-    dx[1] = as_operand(builder, gy_build_sum_to(builder, db, b), b);
+    dx[1] = gy_ops_build_as(builder, gy_build_sum_to(builder, db, b), b);
     return GY_OK;
 }
 
@@ -304,14 +274,14 @@ static gy_status over_rows_infer(const gy_attributes *attributes, const gy_type 
     (void)input_count;
     char texts[2][GY_TYPE_TEXT_BYTES];
     const int rank = inputs[0].rank;
-    GY_TRY(need_operands("matmul_over_rows", inputs));
+    GY_TRY(gy_ops_need_operands("matmul_over_rows", inputs));
     if (rank < 2 || inputs[1].rank != rank ||
         memcmp(inputs[0].sizes, inputs[1].sizes,
                (size_t)(rank - 1) * sizeof(inputs[0].sizes[0])) != 0) {
         return gy_fail(GY_SHAPE, "matmul_over_rows: %s and %s, expected (..., m) and (..., n)",
                        gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
     }
-    *outputs = gy_type_plain(result_dtype(&inputs[0]), 2);
+    *outputs = gy_type_plain(gy_ops_product_dtype(&inputs[0]), 2);
     outputs->sizes[0] = inputs[0].sizes[rank - 1];
     outputs->sizes[1] = inputs[1].sizes[rank - 1];
     return GY_OK;
@@ -354,9 +324,9 @@ static gy_status over_rows_gradient(gy_builder *builder, const gy_applied *node,
                                     const gy_value *dy, gy_value *dx)
 {
     const gy_value a = node->inputs[0], b = node->inputs[1];
-    const gy_value dc = as_operand(builder, dy[0], a);
-    dx[0] = as_operand(builder, product(builder, b, false, dc, true), a);
-    dx[1] = as_operand(builder, product(builder, a, false, dc, false), b);
+    const gy_value dc = gy_ops_build_as(builder, dy[0], a);
+    dx[0] = gy_ops_build_as(builder, product(builder, b, false, dc, true), a);
+    dx[1] = gy_ops_build_as(builder, product(builder, a, false, dc, false), b);
     return GY_OK;
 }
 

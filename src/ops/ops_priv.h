@@ -23,6 +23,13 @@ const char *gy_size_text(int64_t size, char out[32]);
 bool gy_dtype_is_whole(gy_dtype dtype);
 /** Fails unless input `index` is f64 or f32, naming operator and type. */
 gy_status gy_need_real(const char *name, const gy_type *inputs, int index);
+/** Fails unless the first two inputs are of one type that products read: f64, f32, bf16, f16.
+ */
+gy_status gy_ops_need_operands(const char *name, const gy_type *inputs);
+/** What a product of such operands gives: float32 of 16-bit ones. */
+gy_dtype gy_ops_product_dtype(const gy_type *operand);
+/** `value` in the element type of `like`: itself, or a cast. */
+gy_value gy_ops_build_as(gy_builder *builder, gy_value value, gy_value like);
 /** Fails unless input `index` holds integers. */
 gy_status gy_need_whole(const char *name, const gy_type *inputs, int index);
 /** Fails unless both have one element type, naming both types. */

@@ -129,6 +129,26 @@ gy_status gy_need_real(const char *name, const gy_type *inputs, int index)
     return GY_OK;
 }
 
+static bool is_half(gy_dtype dtype)
+{
+    return dtype == GY_BF16 || dtype == GY_F16;
+}
+
+gy_dtype gy_ops_product_dtype(const gy_type *operand)
+{
+    return is_half(operand->dtype) ? GY_F32 : operand->dtype;
+}
+
+gy_status gy_ops_need_operands(const char *name, const gy_type *inputs)
+{
+    char text[GY_TYPE_TEXT_BYTES];
+    if (!gy_dtype_is_real(inputs[0].dtype) && !is_half(inputs[0].dtype)) {
+        return gy_fail(GY_TYPE, "%s: input 0 is %s, expected f64, f32, bf16 or f16 (cast it)",
+                       name, gy_type_text(&inputs[0], text));
+    }
+    return gy_need_same_dtype(name, &inputs[0], &inputs[1]);
+}
+
 gy_status gy_need_whole(const char *name, const gy_type *inputs, int index)
 {
     char text[GY_TYPE_TEXT_BYTES];

@@ -1,6 +1,6 @@
 /**
  * float32 convolutions and their gradients by oneDNN, direct, on nChw16c, where winograd.c does
- * not take them.
+ * not take them; bf16 ones with sums and results in float32 where the CPU has a unit for them.
  *
  * Values are blocked where channels are a multiple of 16; a first convolution (1 or 3 channels)
  * reads plain (N,C,H,W). Filters are plain (K,C,R,S) at the interface and laid out anew by each
@@ -24,6 +24,7 @@ enum { X, Y, BIAS, FILTER };
 
 typedef struct conv {
     gy_conv_kind kind;
+    dnnl_data_type_t operands; /* float32 or bf16; results, bias and sums are float32 */
     bool has_bias, relu, is_blocked_x, is_blocked_y;
     int64_t x[4], y[4], filter[4]; /* sizes; x[0] == y[0] images */
     dnnl_dims_t stride, pad;
@@ -68,12 +69,13 @@ void gy_conv_formats(const gy_kernel_query *query, gy_format *inputs, gy_format 
     }
 }
 
-bool gy_conv_accepts(const gy_kernel_query *query)
+/* Two operands of a type, a bias and a result in float32, in the formats that are asked for. */
+static bool accepts(const gy_kernel_query *query, gy_dtype dtype)
 {
     gy_conv_kind kind = gy_conv_kind_of(query->op);
     gy_format x = GY_FORMAT_DENSE, y = GY_FORMAT_DENSE;
     for (int i = 0; i < query->input_count; i++) {
-        if (query->inputs[i].dtype != GY_F32) {
+        if (query->inputs[i].dtype != (i < 2 ? dtype : GY_F32)) {
             return false;
         }
     }
@@ -87,10 +89,25 @@ bool gy_conv_accepts(const gy_kernel_query *query)
     return gy_conv_x(query, kind)->format == x && gy_conv_y(query, kind)->format == y;
 }
 
+bool gy_conv_accepts(const gy_kernel_query *query)
+{
+    return accepts(query, GY_F32);
+}
+
+/* Not a first convolution, nor any that is not blocked. */
+static bool bf16_accepts(const gy_kernel_query *query)
+{
+    const gy_conv_kind kind = gy_conv_kind_of(query->op);
+    return gy_kernel_has_bf16() && accepts(query, GY_BF16) &&
+           gy_conv_x(query, kind)->format == GY_FORMAT_BLOCKED &&
+           gy_conv_y(query, kind)->format == GY_FORMAT_BLOCKED;
+}
+
 static void describe(const gy_kernel_query *query, conv *c)
 {
     memset(c, 0, sizeof(*c));
     c->kind = gy_conv_kind_of(query->op);
+    c->operands = query->inputs[0].dtype == GY_BF16 ? dnnl_bf16 : dnnl_f32;
     const gy_view *x = gy_conv_x(query, c->kind), *y = gy_conv_y(query, c->kind);
     memcpy(c->x, x->sizes, sizeof(c->x));
     memcpy(c->y, y->sizes, sizeof(c->y));
@@ -129,12 +146,24 @@ static int64_t images_of(const conv *c, int which)
     return which == 0 ? c->piece_images : c->x[0] - (c->pieces - 1) * c->piece_images;
 }
 
-static void image_desc(const gy_dnnl *dnnl, const int64_t sizes[4], int64_t images,
-                       bool is_blocked, dnnl_memory_desc_t *desc)
+/* What a kind computes is float32, what it reads of the type of its operands. */
+static dnnl_data_type_t type_of(const conv *c, int value)
 {
-    dnnl_dims_t dims = {images, sizes[1], sizes[2], sizes[3]};
-    dnnl->memory_desc_init_by_tag(desc, 4, dims, dnnl_f32,
-                                  is_blocked ? dnnl_nChw16c : dnnl_nchw);
+    static const int results[] = {[GY_CONV_FORWARD] = Y,
+                                  [GY_CONV_INPUT_GRADIENT] = X,
+                                  [GY_CONV_FILTER_GRADIENT] = FILTER};
+    return value == BIAS || value == results[c->kind] ? dnnl_f32 : c->operands;
+}
+
+static void image_descs(const gy_dnnl *dnnl, const conv *c, int64_t images,
+                        dnnl_memory_desc_t *values)
+{
+    dnnl_dims_t x = {images, c->x[1], c->x[2], c->x[3]};
+    dnnl_dims_t y = {images, c->y[1], c->y[2], c->y[3]};
+    dnnl->memory_desc_init_by_tag(&values[X], 4, x, type_of(c, X),
+                                  c->is_blocked_x ? dnnl_nChw16c : dnnl_nchw);
+    dnnl->memory_desc_init_by_tag(&values[Y], 4, y, type_of(c, Y),
+                                  c->is_blocked_y ? dnnl_nChw16c : dnnl_nchw);
 }
 
 static dnnl_status_t make_forward(const gy_dnnl *dnnl, const conv *c,
@@ -157,7 +186,15 @@ static dnnl_status_t make_gradient(const gy_dnnl *dnnl, const conv *c,
 {
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t hint = NULL;
-    dnnl_status_t status = make_forward(dnnl, c, values, NULL, &hint);
+    dnnl_memory_desc_t forward[VALUES]; /* as it computes, whichever of them is wider here */
+    dnnl_dims_t filters = {c->filter[0], c->filter[1], c->filter[2], c->filter[3]};
+    memcpy(forward, values, sizeof(forward));
+    if (c->operands != dnnl_f32) {
+        forward[X].data_type = forward[Y].data_type = c->operands;
+        dnnl->memory_desc_init_by_tag(&forward[FILTER], 4, filters, c->operands,
+                                      dnnl_format_tag_any);
+    }
+    dnnl_status_t status = make_forward(dnnl, c, forward, NULL, &hint);
     if (status != dnnl_success) {
         return status;
     }
@@ -182,11 +219,11 @@ static gy_status make_desc(const gy_dnnl *dnnl, conv *c, int which)
 {
     dnnl_memory_desc_t values[VALUES];
     dnnl_dims_t filters = {c->filter[0], c->filter[1], c->filter[2], c->filter[3]};
-    image_desc(dnnl, c->x, images_of(c, which), c->is_blocked_x, &values[X]);
-    image_desc(dnnl, c->y, images_of(c, which), c->is_blocked_y, &values[Y]);
+    const dnnl_data_type_t filter = type_of(c, FILTER);
+    image_descs(dnnl, c, images_of(c, which), values);
     dnnl->memory_desc_init_by_tag(&values[BIAS], 1, filters, dnnl_f32, dnnl_a);
-    dnnl->memory_desc_init_by_tag(&c->plain_filter, 4, filters, dnnl_f32, dnnl_oihw);
-    dnnl->memory_desc_init_by_tag(&values[FILTER], 4, filters, dnnl_f32, dnnl_format_tag_any);
+    dnnl->memory_desc_init_by_tag(&c->plain_filter, 4, filters, filter, dnnl_oihw);
+    dnnl->memory_desc_init_by_tag(&values[FILTER], 4, filters, filter, dnnl_format_tag_any);
     if (which > 0) {
         values[FILTER] = c->packed_filter;
     }
@@ -268,8 +305,7 @@ static gy_status make_memories(const gy_dnnl *dnnl, conv *c)
     dnnl_status_t status = dnnl_success;
     for (int64_t piece = 0; piece < c->pieces; piece++) {
         int which = c->piece_sizes == 2 && piece == c->pieces - 1;
-        image_desc(dnnl, c->x, images_of(c, which), c->is_blocked_x, &values[X]);
-        image_desc(dnnl, c->y, images_of(c, which), c->is_blocked_y, &values[Y]);
+        image_descs(dnnl, c, images_of(c, which), values);
         for (int i = 0; i <= VALUES && status == dnnl_success; i++) {
             status = dnnl->memory_create(&c->memories[piece][i], &values[i], dnnl->engine,
                                          DNNL_MEMORY_NONE);
@@ -365,8 +401,11 @@ static void set_handles(const conv_call *f, int64_t piece)
                                                   : call->inputs[1].data;
     int64_t image = piece * c->piece_images;
     size_t set = c->kind == GY_CONV_FILTER_GRADIENT ? (size_t)piece : 0;
+    const int64_t x_bytes = type_of(c, X) == dnnl_f32 ? 4 : 2;
+    const int64_t y_bytes = type_of(c, Y) == dnnl_f32 ? 4 : 2;
     void *at[VALUES + 1] = {
-        (float *)x + image * image_elements(c->x), (float *)y + image * image_elements(c->y),
+        (char *)x + image * image_elements(c->x) * x_bytes,
+        (char *)y + image * image_elements(c->y) * y_bytes,
         c->has_bias ? call->inputs[2].data : NULL, workspace + set * c->packed_bytes,
         workspace + packed_sets(c) * c->packed_bytes + (size_t)piece * c->scratch_bytes};
     for (int i = 0; i <= VALUES; i++) {
@@ -464,4 +503,52 @@ const gy_kernel gy_kernel_conv_f32 = {
     .prepare = conv_prepare,
     .release = conv_release,
     .run = conv_run,
+};
+
+const gy_kernel gy_kernel_conv_bf16 = {
+    .name = "onednn bf16 convolution",
+    .accepts = bf16_accepts,
+    .formats = gy_conv_formats,
+    .workspace_bytes = conv_workspace,
+    .prepare = conv_prepare,
+    .release = conv_release,
+    .run = conv_run,
+};
+
+/* ---- 16-bit operands, widened ---- */
+
+static bool wide_accepts(const gy_kernel_query *query)
+{
+    return accepts(query, GY_BF16) || accepts(query, GY_F16);
+}
+
+static size_t wide_workspace(const gy_kernel_query *query)
+{
+    gy_view wide[3];
+    const gy_kernel_query same = gy_kernel_widened(query, wide);
+    return gy_kernel_wide_bytes(query) + conv_workspace(&same);
+}
+
+static gy_status wide_prepare(const gy_kernel_query *query, void **state)
+{
+    gy_view wide[3];
+    const gy_kernel_query same = gy_kernel_widened(query, wide);
+    return conv_prepare(&same, state);
+}
+
+static gy_status wide_run(const gy_kernel_call *call)
+{
+    gy_view wide[3];
+    const gy_kernel_call same = gy_kernel_widen(call, wide);
+    return conv_run(&same);
+}
+
+const gy_kernel gy_kernel_conv_wide = {
+    .name = "widened convolution",
+    .accepts = wide_accepts,
+    .formats = gy_conv_formats,
+    .workspace_bytes = wide_workspace,
+    .prepare = wide_prepare,
+    .release = conv_release,
+    .run = wide_run,
 };

@@ -242,6 +242,152 @@ GY_TEST(products_are_those_of_float64)
 }
 
 /* What a float32 cannot be told apart from by its first bits is told apart by no product. */
+/* ---- convolutions ---- */
+
+/* Values of `from`, or their sizes, in float64. */
+static gy_view in_double(const gy_view *from, bool is_size)
+{
+    gy_view wide_view = gy_view_of(NULL, GY_F64, from->sizes, from->rank);
+    const int64_t count = gy_view_count(from);
+    double *values = gy_alloc("test", (size_t)(count + 1) * sizeof(double));
+    assert_non_null(values);
+    for (int64_t i = 0; i < count; i++) {
+        const double value = gy_element_get(from->dtype, from->data, i);
+        values[i] = is_size ? fabs(value) : value;
+    }
+    wide_view.data = values;
+    return wide_view;
+}
+
+/* What the row's definition gives in float64. */
+static gy_view define(const gy_op *op, const gy_attributes *attributes, const gy_view *in,
+                      const gy_view *like, bool is_size)
+{
+    gy_view inputs[2] = {in_double(&in[0], is_size), in_double(&in[1], is_size)};
+    gy_view out = in_double(like, false);
+    const gy_kernel_call call = {.op = op,
+                                 .attributes = attributes,
+                                 .inputs = inputs,
+                                 .input_count = 2,
+                                 .outputs = &out,
+                                 .output_count = 1};
+    assert_ok(op->reference(&call));
+    gy_free(inputs[0].data);
+    gy_free(inputs[1].data);
+    return out;
+}
+
+/* The view in the format that a kernel asks for, with memory of its own. */
+static gy_view in_format(const gy_view *from, gy_format format)
+{
+    gy_view to = format == GY_FORMAT_BLOCKED
+                     ? gy_view_blocked(NULL, from->dtype, from->sizes)
+                     : gy_view_of(NULL, from->dtype, from->sizes, from->rank);
+    to.data = gy_alloc("test", gy_view_bytes(&to) + 64);
+    assert_non_null(to.data);
+    assert_ok(gy_view_copy(&to, from));
+    return to;
+}
+
+static void run_conv(const gy_kernel *kernel, const gy_kernel_query *dense, gy_view *out,
+                     gy_engine *engine, int *taken)
+{
+    gy_format in_formats[2] = {GY_FORMAT_DENSE}, out_format = GY_FORMAT_DENSE;
+    if (kernel->formats != NULL) {
+        kernel->formats(dense, in_formats, &out_format);
+    }
+    gy_view in[2] = {in_format(&dense->inputs[0], in_formats[0]),
+                     in_format(&dense->inputs[1], in_formats[1])};
+    gy_view made = in_format(out, out_format);
+    gy_kernel_query query = *dense;
+    query.inputs = in;
+    query.outputs = &made;
+    if (kernel->accepts(&query)) {
+        (*taken)++;
+        run(kernel, &query, &made, engine);
+        assert_ok(gy_view_copy(out, &made));
+    }
+    gy_free(in[0].data);
+    gy_free(in[1].data);
+    gy_free(made.data);
+}
+
+/* x (n,c,h,h), filters (k,c,r,r), stride 1, pad 1; kind 0 forward, 1 and 2 the gradients. */
+static int check_conv(gy_random *random, gy_dtype dtype, int kind, const int64_t *s,
+                      gy_engine *engine)
+{
+    const int64_t n = s[0], c = s[1], h = s[2], k = s[3], r = s[4], wide_h = h + 3 - r;
+    const int64_t x[] = {n, c, h, h}, w[] = {k, c, r, r}, y[] = {n, k, wide_h, wide_h};
+    const gy_op *const ops[] = {&gy_ops_row_conv2d, &gy_ops_row_conv2d_input_gradient,
+                                &gy_ops_row_conv2d_filter_gradient};
+    const double terms[] = {(double)(c * r * r), (double)(k * r * r),
+                            (double)(n * wide_h * wide_h)};
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    for (int i = 0; i < 2; i++) {
+        attributes.conv.stride[i] = attributes.conv.pad[i] = 1;
+    }
+    if (kind > 0) {
+        memcpy(attributes.conv.input_sizes, kind == 1 ? x : w, sizeof(x));
+    }
+    gy_view in[2] = {random_view(random, dtype, kind == 1 ? y : x, 4),
+                     random_view(random, dtype, kind == 2 ? y : w, 4)};
+    gy_view out = random_view(random, GY_F32, kind == 0 ? y : kind == 1 ? x : w, 4);
+    const gy_view expected = define(ops[kind], &attributes, in, &out, false);
+    const gy_view size = define(ops[kind], &attributes, in, &out, true);
+    gy_kernel_query query = {.op = ops[kind],
+                             .attributes = &attributes,
+                             .inputs = in,
+                             .input_count = 2,
+                             .outputs = &out,
+                             .output_count = 1,
+                             .workers = engine != NULL ? 3 : 1};
+    int taken = 0;
+    for (const gy_kernel *const *kernel = gy_ops_kernels(ops[kind]); *kernel != NULL;
+         kernel++) {
+        const int before = taken;
+        run_conv(*kernel, &query, &out, engine, &taken);
+        for (int64_t i = 0; taken > before && i < gy_view_count(&out); i++) {
+            const double got = gy_element_get(GY_F32, out.data, i);
+            const double sum = ((double *)expected.data)[i];
+            if (!(fabs(got - sum) <= (terms[kind] + 2) * 0x1p-24 * ((double *)size.data)[i])) {
+                fail_msg("%s %s %s element %lld: %.9g, expected %.9g", (*kernel)->name,
+                         ops[kind]->name, gy_dtype_name(dtype), (long long)i, got, sum);
+            }
+        }
+    }
+    gy_free(in[0].data);
+    gy_free(in[1].data);
+    gy_free(out.data);
+    gy_free(expected.data);
+    gy_free(size.data);
+    return taken;
+}
+
+GY_TEST(convolutions_are_those_of_float64)
+{
+    gy_random random = {.key = gy_test_seed()};
+    gy_engine *engine = NULL;
+    static const int64_t shapes[][5] = {{2, 16, 6, 16, 3},
+                                        {3, 32, 5, 16, 3},
+                                        {2, 1, 7, 16, 5},
+                                        {2, 3, 5, 4, 3},
+                                        {1, 16, 4, 32, 1}};
+    assert_ok(gy_engine_new(&(gy_engine_options){.workers = 3}, &engine));
+    for (size_t i = 0; i < GY_COUNT(shapes); i++) {
+        for (int kind = 0; kind < 3; kind++) {
+            for (gy_dtype dtype = GY_F16; dtype <= GY_BF16; dtype++) {
+                const bool is_blocked = shapes[i][1] % 16 == 0 && shapes[i][3] % 16 == 0;
+                const int units = dtype == GY_BF16 && is_blocked && gy_kernel_has_bf16();
+                assert_int_equal(
+                    check_conv(&random, dtype, kind, shapes[i], i % 2 == 0 ? engine : NULL),
+                    1 + units);
+            }
+        }
+    }
+    gy_engine_free(engine);
+}
+
 GY_TEST(operands_of_two_types_are_refused)
 {
     gy_attributes attributes;

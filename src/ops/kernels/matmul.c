@@ -503,81 +503,29 @@ const gy_kernel gy_kernel_matmul_bf16 = {
 
 /* ---- 16-bit operands, widened: products of them are exact in float32 ---- */
 
-enum { WIDEN_CHUNK = 1 << 15 };
-
-/* The same product with a and b in float32. */
-static gy_kernel_query widened(const gy_kernel_query *query, gy_view wide[3])
-{
-    gy_kernel_query same = *query;
-    for (int i = 0; i < query->input_count; i++) {
-        wide[i] = query->inputs[i];
-        wide[i].dtype = GY_F32;
-    }
-    same.inputs = wide;
-    return same;
-}
-
 static bool wide_accepts(const gy_kernel_query *query)
 {
     return matmul_accepts(query, GY_BF16, GY_F32) || matmul_accepts(query, GY_F16, GY_F32);
 }
 
-static size_t wide_bytes(const gy_view *view)
-{
-    return gy_round_up((size_t)gy_view_count(view) * sizeof(float), 64);
-}
-
 static size_t wide_workspace(const gy_kernel_query *query)
 {
     gy_view wide[3];
-    const gy_kernel_query same = widened(query, wide);
-    return wide_bytes(&wide[0]) + wide_bytes(&wide[1]) + f32_workspace(&same);
+    const gy_kernel_query same = gy_kernel_widened(query, wide);
+    return gy_kernel_wide_bytes(query) + f32_workspace(&same);
 }
 
 static gy_status wide_prepare(const gy_kernel_query *query, void **state)
 {
     gy_view wide[3];
-    const gy_kernel_query same = widened(query, wide);
+    const gy_kernel_query same = gy_kernel_widened(query, wide);
     return f32_prepare(&same, state);
-}
-
-typedef struct widening {
-    gy_tile_function run;
-    const uint16_t *from;
-    float *to;
-    int64_t count;
-} widening;
-
-static void widen_chunks(void *arg, int64_t begin, int64_t end)
-{
-    const widening *w = arg;
-    const int64_t first = begin * WIDEN_CHUNK, last = GY_MIN(end * WIDEN_CHUNK, w->count);
-    const gy_tile tile = {
-        .inputs = {w->from + first}, .output = w->to + first, .count = last - first};
-    w->run(&tile);
 }
 
 static gy_status wide_run(const gy_kernel_call *call)
 {
     gy_view wide[3];
-    char *memory = call->workspace;
-    gy_kernel_call same = *call;
-    for (int i = 0; i < call->input_count; i++) {
-        wide[i] = call->inputs[i];
-        if (i < 2) {
-            widening w = {.run = gy_tiles()->find(GY_CODE_cast, wide[i].dtype, GY_F32),
-                          .from = wide[i].data,
-                          .to = (float *)(void *)memory,
-                          .count = gy_view_count(&wide[i])};
-            gy_parallel_for(call->engine, (w.count + WIDEN_CHUNK - 1) / WIDEN_CHUNK, 1,
-                            widen_chunks, &w);
-            wide[i].dtype = GY_F32;
-            wide[i].data = memory;
-            memory += wide_bytes(&wide[i]);
-        }
-    }
-    same.inputs = wide;
-    same.workspace = memory;
+    const gy_kernel_call same = gy_kernel_widen(call, wide);
     return f32_run(&same);
 }
 

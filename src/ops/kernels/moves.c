@@ -1,8 +1,10 @@
 /**
  * Operators that move elements without computing: transpose, slice, pad, concat, broadcast,
- * gather and its adjoint, one-hot, fill, and the change between plain and blocked layout.
+ * gather and its adjoint, one-hot, fill, the change between plain and blocked layout, and
+ * 16-bit operands as float32.
  */
 #include "ops/kernels/kernels_priv.h"
+#include "ops/kernels/tiles.h"
 
 #include <string.h>
 
@@ -34,6 +36,7 @@ enum { SQUARE = 16 };
             }                                                                                  \
         }                                                                                      \
     }
+TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
 
@@ -417,8 +420,9 @@ static void reorder_formats(const gy_kernel_query *query, gy_format *inputs, gy_
 }
 
 typedef struct reorder_call {
-    const float *from;
-    float *to;
+    const char *from;
+    char *to;
+    size_t bytes; /* of an element: 2 or 4 */
     int64_t area; /* H W */
     bool is_blocking;
 } reorder_call;
@@ -427,13 +431,10 @@ static void reorder_planes(void *arg, int64_t begin, int64_t end)
 {
     const reorder_call *r = arg;
     for (int64_t plane = begin; plane < end; plane++) {
-        const float *from = r->from + plane * r->area * 16;
-        float *to = r->to + plane * r->area * 16;
-        if (r->is_blocking) {
-            transpose_uint32_t(from, to, 16, r->area);
-        } else {
-            transpose_uint32_t(from, to, r->area, 16);
-        }
+        const size_t at = (size_t)(plane * r->area * 16) * r->bytes;
+        (r->bytes == 2 ? transpose_uint16_t : transpose_uint32_t)(
+            r->from + at, r->to + at, r->is_blocking ? 16 : r->area,
+            r->is_blocking ? r->area : 16);
     }
 }
 
@@ -441,13 +442,15 @@ static gy_status reorder_run(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0];
     gy_view *y = &call->outputs[0];
+    const size_t bytes = gy_dtype_bytes(x->dtype);
     bool is_change = x->format != y->format;
-    if (x->dtype != GY_F32 || !is_change || x->sizes[1] % 16 != 0 ||
+    if ((bytes != 2 && bytes != 4) || !is_change || x->sizes[1] % 16 != 0 ||
         (x->format == GY_FORMAT_DENSE && !gy_view_is_contiguous(x))) {
         return gy_view_copy(y, x);
     }
     reorder_call r = {.from = x->data,
                       .to = y->data,
+                      .bytes = bytes,
                       .area = x->sizes[2] * x->sizes[3],
                       .is_blocking = y->format == GY_FORMAT_BLOCKED};
     int64_t planes = x->sizes[0] * x->sizes[1] / 16;
@@ -463,3 +466,69 @@ const gy_kernel gy_kernel_reorder = {
     .run = reorder_run,
     .takes_strides = true,
 };
+
+/* ---- 16-bit operands in float32, in which products of them are exact ---- */
+
+enum { WIDEN_CHUNK = 1 << 15 };
+
+gy_kernel_query gy_kernel_widened(const gy_kernel_query *query, gy_view wide[3])
+{
+    gy_kernel_query same = *query;
+    GY_ASSERT(query->input_count <= 3);
+    for (int i = 0; i < query->input_count; i++) {
+        wide[i] = query->inputs[i];
+        wide[i].dtype = GY_F32;
+    }
+    same.inputs = wide;
+    return same;
+}
+
+/* Of one operand, blocked ones with whole blocks. */
+static size_t widened_bytes(const gy_view *view)
+{
+    return gy_round_up((size_t)gy_view_count(view) * sizeof(float), 64);
+}
+
+size_t gy_kernel_wide_bytes(const gy_kernel_query *query)
+{
+    return widened_bytes(&query->inputs[0]) + widened_bytes(&query->inputs[1]);
+}
+
+typedef struct widening {
+    gy_tile_function run;
+    const uint16_t *from;
+    float *to;
+    int64_t count;
+} widening;
+
+static void widen_chunks(void *arg, int64_t begin, int64_t end)
+{
+    const widening *w = arg;
+    const int64_t first = begin * WIDEN_CHUNK, last = GY_MIN(end * WIDEN_CHUNK, w->count);
+    const gy_tile tile = {
+        .inputs = {w->from + first}, .output = w->to + first, .count = last - first};
+    w->run(&tile);
+}
+
+gy_kernel_call gy_kernel_widen(const gy_kernel_call *call, gy_view wide[3])
+{
+    char *memory = call->workspace;
+    gy_kernel_call same = *call;
+    for (int i = 0; i < call->input_count; i++) {
+        wide[i] = call->inputs[i];
+        if (i < 2) {
+            widening w = {.run = gy_tiles()->find(GY_CODE_cast, wide[i].dtype, GY_F32),
+                          .from = wide[i].data,
+                          .to = (float *)(void *)memory,
+                          .count = gy_view_count(&wide[i])};
+            gy_parallel_for(call->engine, (w.count + WIDEN_CHUNK - 1) / WIDEN_CHUNK, 1,
+                            widen_chunks, &w);
+            wide[i].dtype = GY_F32;
+            wide[i].data = memory;
+            memory += widened_bytes(&wide[i]);
+        }
+    }
+    same.inputs = wide;
+    same.workspace = memory;
+    return same;
+}
