@@ -440,12 +440,13 @@ GY_API GY_MUST_CHECK gy_status gy_graph_cut(gy_graph *graph, const char *const *
 /* ---- precision ---- */
 
 /**
- * In which type products (gy_op_matmul, and those of its gradients) read operands that the
- * graph has in f32: GY_BF16 narrows them by casts, each value once a run, and sums in f32,
- * which the results are in. Parameters, updates, norms, softmax, losses and all sums stay f32.
- * A product with a side below 32 stays f32 too, unless it is pinned. A CPU without a unit for
- * bf16 widens the same operands again: slower, and not the same sums.
- * @param dtype  GY_F32, as at first, or GY_BF16
+ * In which type products (gy_op_matmul, gy_op_conv2d, and those of their gradients) read
+ * operands that the graph has in f32: GY_BF16 or GY_F16 narrows them by casts, each value once
+ * a run, and sums in f32, which the results are in. Parameters, updates, norms, softmax, losses
+ * and all sums stay f32. A product with a side below 32, and a convolution whose channels are
+ * no multiples of 16, stay f32 too, unless they are pinned. A CPU without a unit for bf16
+ * widens the same operands again: slower, and not the same sums.
+ * @param dtype  GY_F32, as at first, GY_BF16, or GY_F16, which no CPU's unit is used for yet
  * Called before the first session of the graph.
  * @return GY_OK; the graph's failure; GY_ARG another type
  */

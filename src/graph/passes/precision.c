@@ -26,18 +26,22 @@ typedef struct narrowing {
         *casts; /* value number of `in` -> the same in 16 bits; [0, values) bf16, then f16 */
 } narrowing;
 
+static bool is_convolution(const gy_op *op)
+{
+    return op == &gy_ops_row_conv2d || op == &gy_ops_row_conv2d_input_gradient ||
+           op == &gy_ops_row_conv2d_filter_gradient;
+}
+
 static bool is_product(const gy_op *op)
 {
-    return op == &gy_ops_row_matmul || op == &gy_ops_row_matmul_over_rows;
+    return op == &gy_ops_row_matmul || op == &gy_ops_row_matmul_over_rows || is_convolution(op);
 }
 
 /* Computes products, and has no kernel for 16 bits. */
 static bool is_other_product(const gy_op *op)
 {
-    return op == &gy_ops_row_conv2d || op == &gy_ops_row_conv2d_input_gradient ||
-           op == &gy_ops_row_conv2d_filter_gradient || op == &gy_ops_row_attention ||
-           op == &gy_ops_row_attention_gradient || op == &gy_ops_row_attention_packed ||
-           op == &gy_ops_row_attention_packed_gradient;
+    return op == &gy_ops_row_attention || op == &gy_ops_row_attention_gradient ||
+           op == &gy_ops_row_attention_packed || op == &gy_ops_row_attention_packed_gradient;
 }
 
 /* Terms of each sum. */
@@ -55,8 +59,21 @@ static double terms_of(const gy_graph *graph, const gy_graph_node *node)
     return terms;
 }
 
+/* Kernels of convolutions read channels by sixteen. */
+static bool has_blocks(const gy_graph *graph, const gy_graph_node *node)
+{
+    const gy_type *filters = node->op == &gy_ops_row_conv2d_filter_gradient
+                                 ? &node->types[0]
+                                 : gy_graph_type(graph, node->inputs[1]);
+    GY_ASSERT(is_convolution(node->op) && filters->rank == 4);
+    return filters->sizes[0] % 16 == 0 && filters->sizes[1] % 16 == 0;
+}
+
 static bool pays(const gy_graph *graph, const gy_graph_node *node)
 {
+    if (is_convolution(node->op)) {
+        return has_blocks(graph, node);
+    }
     const gy_type *c = &node->types[0];
     GY_ASSERT(c->rank >= 2);
     double rows = 1;
@@ -82,7 +99,7 @@ static gy_dtype choose(const gy_graph *graph, const gy_graph_node *node, const c
         return GY_F32;
     }
     if (graph->precision != GY_F32 && !pays(graph, node)) {
-        *why = "too small to gain";
+        *why = is_convolution(node->op) ? "channels no multiple of 16" : "too small to gain";
         return GY_F32;
     }
     return graph->precision;
@@ -187,8 +204,8 @@ gy_status gy_pass_precision(const gy_graph *in, gy_graph **out)
 
 static gy_status check(gy_dtype dtype)
 {
-    if (dtype != GY_F32 && dtype != GY_BF16) {
-        return gy_fail(GY_ARG, "precision %s, expected f32 or bf16",
+    if (dtype != GY_F32 && dtype != GY_BF16 && dtype != GY_F16) {
+        return gy_fail(GY_ARG, "precision %s, expected f32, bf16 or f16",
                        dtype > GY_DTYPE_NONE && dtype < GY_DTYPE_COUNT ? gy_dtype_name(dtype)
                                                                        : "of no type");
     }
@@ -213,8 +230,8 @@ gy_status gy_pin_precision(gy_node node, gy_dtype dtype)
     char text[160];
     if (!is_product(pinned->op) || pinned->types[0].dtype != GY_F32) {
         return gy_fail(GY_ARG,
-                       "precision %s of %s (%s, %s): only products of f32, by gy_op_matmul, "
-                       "take one",
+                       "precision %s of %s (%s, %s): only products of f32, by gy_op_matmul and "
+                       "gy_op_conv2d, take one",
                        gy_dtype_name(dtype), pinned->name, pinned->op->name,
                        gy_type_text(&pinned->types[0], text));
     }

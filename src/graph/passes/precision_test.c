@@ -148,6 +148,39 @@ GY_TEST(casts_are_fused_into_what_makes_the_value)
     gy_graph_free(m.graph);
 }
 
+/* A first convolution of three channels stays, those of sixteen and the gradients narrow. */
+GY_TEST(convolutions_narrow_where_channels_are_blocks)
+{
+    gy_graph *g = NULL, *out = NULL;
+    int narrow = 0, wide = 0;
+    assert_ok(gy_graph_new(&g));
+    const gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 3, 8, 8}, 4);
+    const gy_node a =
+        gy_graph_parameter(g, "a", GY_F32, (int64_t[]){16, 3, 3, 3}, 4, gy_init_he());
+    const gy_node b =
+        gy_graph_parameter(g, "b", GY_F32, (int64_t[]){32, 16, 3, 3}, 4, gy_init_he());
+    const gy_node y = gy_op_conv2d(gy_op_relu(gy_op_conv2d(x, a, NULL)), b, NULL);
+    const gy_node loss = gy_op_sum(gy_op_square(y), 0, false), wrt[] = {a, b};
+    gy_node slopes[2];
+    assert_ok(gy_op_gradients(loss, wrt, 2, slopes));
+    assert_ok(gy_graph_precision(g, GY_BF16));
+    gy_graph *bound = bind(g, 1, 4, (const gy_node[]){loss, slopes[0], slopes[1]}, 3);
+    assert_ok(gy_compile(bound, 0, NULL, &out));
+    for (int32_t i = 0; i < out->node_count; i++) {
+        const gy_graph_node *node = &out->nodes[i];
+        if (node->op == &gy_ops_row_conv2d || node->op == &gy_ops_row_conv2d_input_gradient ||
+            node->op == &gy_ops_row_conv2d_filter_gradient) {
+            assert_int_equal(node->types[0].dtype, GY_F32);
+            *(gy_graph_type(out, node->inputs[0])->dtype == GY_BF16 ? &narrow : &wide) += 1;
+        }
+    }
+    assert_int_equal(narrow, 3);
+    assert_int_equal(wide, 2);
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 /* ---- values ---- */
 
 /* x w of rounded operands in float64 is what the session gives, within the sums' tolerance. */
@@ -200,9 +233,9 @@ GY_TEST(bad_precisions_are_refused)
 {
     model m = new_model();
     assert_status(gy_graph_precision(m.graph, GY_F64), GY_ARG);
-    assert_string_equal(gy_error_text(), "precision f64, expected f32 or bf16");
+    assert_string_equal(gy_error_text(), "precision f64, expected f32, bf16 or f16");
     assert_status(gy_graph_precision(m.graph, (gy_dtype)99), GY_ARG);
-    assert_string_equal(gy_error_text(), "precision of no type, expected f32 or bf16");
+    assert_string_equal(gy_error_text(), "precision of no type, expected f32, bf16 or f16");
     assert_status(gy_pin_precision(m.loss, GY_BF16), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "(sum, f32[]): only products of f32"));
     assert_status(gy_pin_precision(m.first, GY_I8), GY_ARG);
