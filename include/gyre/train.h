@@ -359,8 +359,11 @@ typedef struct gy_train_options {
     int chunks; /* stages of a rank along pipe; 0: as the schedule wants, of interleaved 2 */
     /* gy_graph_precision of the model's graph, until it is trained anew: parameters, optimizer
        state, checkpoints and files stay f32, tests read what the training reads. 0: f32. Of
-       models of f32. */
+       models of f32. With GY_F16 the loss is scaled, so that its type holds small gradients: a
+       step whose gradients are not finite changes nothing and halves the scale, 2000 that are
+       double it, up to 2^24. Excludes `servers`. */
     gy_dtype precision;
+    double loss_scale; /* of f16, at first; 0: 65536 */
 } gy_train_options;
 
 /**
@@ -405,6 +408,10 @@ typedef struct gy_train_result {
     double bubble_s; /* waiting for other stages (gy_session_stats); in no other figure */
     gy_train_account *accounts; /* of all ranks, where there are stages; free as `losses` */
     int account_count;
+    /* Of precision f16, at the end: the scale of the loss, and the steps of the whole training
+       that were skipped as their gradients were not finite. Else 0. */
+    double loss_scale;
+    int64_t skipped_steps;
 } gy_train_result;
 
 /**

@@ -92,6 +92,10 @@ void gy_cli_report_time(const gy_train_result *result)
     if (result->resumed_step > 0) {
         printf("resumed after step %lld\n", (long long)result->resumed_step);
     }
+    if (result->loss_scale > 0) {
+        printf("loss scale %g, steps skipped %lld\n", result->loss_scale,
+               (long long)result->skipped_steps);
+    }
 }
 
 gy_status gy_cli_report_exchanges(gy_model *model, int lines_max)

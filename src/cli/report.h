@@ -15,7 +15,7 @@ void gy_cli_report_corpus(const gy_corpus *corpus, double seconds, int ranks);
 /** Accuracy by line and by file, and the confusion table. */
 void gy_cli_report_score(const gy_language_score *score);
 
-/** Where the time of a training went, and where it went on from. */
+/** Where the time of a training went, where it went on from, what its loss scale did. */
 void gy_cli_report_time(const gy_train_result *result);
 
 /**

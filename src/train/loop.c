@@ -317,6 +317,7 @@ static gy_status begin(loop *l)
     if (l->options.resume && (l->worker == NULL || is_first(l))) {
         GY_TRY(resume(l));
     }
+    GY_TRY(gy_train_scale_check(l->model, &l->options, &l->result));
     l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
     if (l->worker != NULL) {
         GY_TRY(meet_workers(l));
@@ -414,7 +415,7 @@ static gy_status end_step(loop *l, double total)
                                  (size_t)l->state.step + 1)));
     l->state.losses[l->state.step++] = total;
     l->result.loss = total;
-    return GY_OK;
+    return gy_train_scale_check(l->model, &l->options, &l->result);
 }
 
 /* The number of a batch's random draws: workers draw apart from each other. */

@@ -19,8 +19,16 @@
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Of the loss, for f16: powers of two, so that scaling rounds nothing that f32 holds. The first
+ * and the steps to the next are those of Micikevicius et al., ICLR 2018, in common use. */
+#define LOSS_SCALE_FIRST 0x1p16
+#define LOSS_SCALE_MIN   0x1p-24
+#define LOSS_SCALE_MAX   0x1p24
+#define LOSS_SCALE_STEPS 2000
 
 gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *filled)
 {
@@ -41,11 +49,22 @@ gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *f
 
 gy_status gy_train_precision_check(const gy_model *model, const gy_train_options *o)
 {
-    if (gy_train_is_narrow(o) && (o->precision != GY_BF16 || model->dtype != GY_F32)) {
+    const bool is_known = o->precision == GY_BF16 || o->precision == GY_F16;
+    if (gy_train_is_narrow(o) && (!is_known || model->dtype != GY_F32)) {
         return gy_fail(
             GY_ARG, "training: precision %s of a model of %s, expected %s",
             gy_dtype_is_element(o->precision) ? gy_dtype_name(o->precision) : "of no type",
-            gy_dtype_name(model->dtype), model->dtype == GY_F32 ? "f32 or bf16" : "none");
+            gy_dtype_name(model->dtype), model->dtype == GY_F32 ? "f32, bf16 or f16" : "none");
+    }
+    if (!(o->loss_scale >= 0 && o->loss_scale <= LOSS_SCALE_MAX) ||
+        (o->loss_scale > 0 && o->precision != GY_F16)) {
+        return gy_fail(GY_ARG, "training: loss scale %g of precision %s, expected %s",
+                       o->loss_scale, o->precision == GY_F16 ? "f16" : "other than f16",
+                       o->precision == GY_F16 ? "0 (65536) to 16777216" : "none");
+    }
+    if (o->precision == GY_F16 && o->servers != NULL) {
+        return gy_fail(GY_ARG, "training: precision f16 by parameter servers, which know no "
+                               "loss scale: expected f32 or bf16");
     }
     return GY_OK;
 }
@@ -65,6 +84,88 @@ static gy_node state_of(gy_model *model, const gy_train_slot *slot, const char *
     return gy_model_slot(model, name, type->sizes, type->rank, gy_init_zeros(), GY_SLOT_STATE);
 }
 
+/* ---- loss scaling: gradients of `scale` times the loss, so that f16 holds small ones ---- */
+
+/* What an update writes; nothing where the gradients are not finite. */
+static gy_node assign(gy_model *model, gy_node kept, gy_node value)
+{
+    const gy_node is_finite = model->update.is_finite;
+    return gy_op_assign(kept,
+                        is_finite.graph == NULL ? value : gy_op_select(is_finite, value, kept));
+}
+
+static gy_node scale_slot(gy_model *model, const char *name, double first)
+{
+    const gy_init init = {GY_INIT_CONSTANT, first, NULL};
+    return gy_model_slot(model, name, NULL, 0, init, GY_SLOT_STATE);
+}
+
+/* Gradients of an update's scaled losses as those of the losses; are they finite? The largest
+ * element is a number below infinity then: NaN passes through maxima. */
+static void unscale(gy_model *model, gy_node *gradients, size_t count)
+{
+    gy_node most = gy_graph_scalar(model->graph, model->dtype, 0);
+    for (size_t i = 0; i < count; i++) {
+        gradients[i] = gy_op_div(gradients[i], model->update.scale);
+        most = gy_op_maximum(most, gy_op_max(gy_op_abs(gradients[i]), 0, false));
+    }
+    model->update.is_finite =
+        gy_op_less(most, gy_graph_scalar(model->graph, model->dtype, INFINITY));
+}
+
+/* Half after a step that is skipped, twice after LOSS_SCALE_STEPS that are not. */
+static void move_scale(gy_model *model)
+{
+    gy_update *u = &model->update;
+    const gy_node zero = gy_graph_scalar(model->graph, model->dtype, 0);
+    const gy_node one = gy_graph_scalar(model->graph, model->dtype, 1);
+    const gy_node good = scale_slot(model, GY_TRAIN_SCALE "/good", 0);
+    const gy_node skipped = scale_slot(model, GY_TRAIN_SCALE "/skipped", 0);
+    const gy_node next = gy_op_add(good, one);
+    const gy_node grows = gy_op_greater_equal(
+        next, gy_graph_scalar(model->graph, model->dtype, LOSS_SCALE_STEPS));
+    const gy_node larger =
+        gy_op_minimum(scaled(model, u->scale, 2),
+                      gy_graph_scalar(model->graph, model->dtype, LOSS_SCALE_MAX));
+    const gy_node values[3] = {
+        gy_op_select(u->is_finite, gy_op_select(grows, larger, u->scale),
+                     scaled(model, u->scale, 0.5)),
+        gy_op_select(u->is_finite, gy_op_select(grows, zero, next), zero),
+        gy_op_add(skipped, gy_op_select(u->is_finite, zero, one))};
+    u->fetches[u->fetch_count++] = gy_op_assign(u->scale, values[0]);
+    u->fetches[u->fetch_count++] = gy_op_assign(good, values[1]);
+    u->fetches[u->fetch_count++] = gy_op_assign(skipped, values[2]);
+}
+
+static gy_status scalar_of(gy_model *model, const char *name, double *value)
+{
+    gy_tensor *tensor = NULL;
+    GY_TRY(gy_session_gather(model->session, name, &tensor));
+    *value = gy_tensor_get(tensor, 0);
+    gy_tensor_drop(tensor);
+    return GY_OK;
+}
+
+gy_status gy_train_scale_check(gy_model *model, const gy_train_options *o,
+                               gy_train_result *result)
+{
+    double skipped = 0;
+    if (o->precision != GY_F16) {
+        return GY_OK;
+    }
+    GY_TRY(scalar_of(model, GY_TRAIN_SCALE, &result->loss_scale));
+    GY_TRY(scalar_of(model, GY_TRAIN_SCALE "/skipped", &skipped));
+    result->skipped_steps = (int64_t)skipped;
+    if (!(result->loss_scale >= LOSS_SCALE_MIN && result->loss_scale <= LOSS_SCALE_MAX)) {
+        return gy_fail(GY_NUMERIC,
+                       "the loss scale is %g after %lld skipped steps, expected %g to %g: "
+                       "gradients are not finite at any: try a lower rate, or bf16",
+                       result->loss_scale, (long long)result->skipped_steps, LOSS_SCALE_MIN,
+                       LOSS_SCALE_MAX);
+    }
+    return GY_OK;
+}
+
 /* Assignments of one parameter's update, written to fetches; returns how many. */
 static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot slot,
                       gy_node gradient, gy_node *fetches)
@@ -77,7 +178,7 @@ static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot 
         gradient = gy_op_add(gradient, scaled(model, w, o->weight_decay));
     }
     if (o->optimizer == GY_OPTIMIZER_SGD) {
-        fetches[0] = gy_op_assign(w, gy_op_sub(w, gy_op_mul(gradient, rate)));
+        fetches[0] = assign(model, w, gy_op_sub(w, gy_op_mul(gradient, rate)));
         return 1;
     }
     if (o->optimizer == GY_OPTIMIZER_MOMENTUM || o->optimizer == GY_OPTIMIZER_NESTEROV) {
@@ -86,8 +187,8 @@ static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot 
         gy_node step = o->optimizer == GY_OPTIMIZER_MOMENTUM
                            ? next
                            : gy_op_add(gradient, scaled(model, next, o->momentum));
-        fetches[0] = gy_op_assign(w, gy_op_sub(w, gy_op_mul(step, rate)));
-        fetches[1] = gy_op_assign(velocity, next);
+        fetches[0] = assign(model, w, gy_op_sub(w, gy_op_mul(step, rate)));
+        fetches[1] = assign(model, velocity, next);
         return 2;
     }
     gy_node mean = state_of(model, &slot, "mean");
@@ -103,9 +204,10 @@ static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot 
         from = gy_op_sub(
             w, gy_op_mul(scaled(model, w, o->weight_decay), model->update.plain_rate));
     }
-    fetches[0] = gy_op_assign(w, gy_op_sub(from, gy_op_div(gy_op_mul(next_mean, rate), below)));
-    fetches[1] = gy_op_assign(mean, next_mean);
-    fetches[2] = gy_op_assign(square, next_square);
+    fetches[0] =
+        assign(model, w, gy_op_sub(from, gy_op_div(gy_op_mul(next_mean, rate), below)));
+    fetches[1] = assign(model, mean, next_mean);
+    fetches[2] = assign(model, square, next_square);
     return 3;
 }
 
@@ -140,6 +242,10 @@ static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count
         gradients[i] = gy_op_add(sum, gy_op_mul(gradients[i], update->share));
         update->gather_fetches[update->gather_count++] = gy_op_assign(sum, gradients[i]);
         gy_node zero = gy_op_mul(sum, gy_graph_scalar(model->graph, model->dtype, 0));
+        if (update->scale.graph != NULL) { /* 0 times infinity is none */
+            zero = gy_op_select(gy_op_equal(zero, zero), zero,
+                                gy_graph_scalar(model->graph, model->dtype, 0));
+        }
         update->fetches[update->fetch_count++] = gy_op_assign(sum, zero);
         gradients[i] = has_micros ? sum : gradients[i];
     }
@@ -203,6 +309,20 @@ static void push(gy_model *model, const gy_train_options *o, const gy_train_slot
     update->fetch_count += (int)(2 * count);
 }
 
+/* Of the loss, or of the scaled loss. */
+static gy_status find_gradients(gy_model *model, const gy_train_options *o, const gy_node *wrt,
+                                size_t count, gy_node *gradients)
+{
+    gy_update *update = &model->update;
+    gy_node loss = model->train_loss;
+    if (o->precision == GY_F16) {
+        update->scale = scale_slot(model, GY_TRAIN_SCALE,
+                                   o->loss_scale > 0 ? o->loss_scale : LOSS_SCALE_FIRST);
+        loss = gy_op_mul(loss, update->scale);
+    }
+    return gy_op_gradients(loss, wrt, (int)count, gradients);
+}
+
 static gy_status build(gy_model *model, const gy_train_options *o, const gy_train_slot *slots,
                        size_t count, gy_node *gradients)
 {
@@ -214,7 +334,7 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
     for (size_t i = 0; i < count; i++) {
         wrt[i] = slots[i].node;
     }
-    gy_status status = gy_op_gradients(model->train_loss, wrt, (int)count, gradients);
+    gy_status status = find_gradients(model, o, wrt, count, gradients);
     gy_free(wrt);
     GY_TRY(status);
     update->rate = gy_graph_input(model->graph, "rate", model->dtype, NULL, 0);
@@ -233,6 +353,9 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
     if (o->accumulate > 1 || o->micro_batches > 0) {
         accumulate(model, slots, count, o->micro_batches > 0, gradients);
     }
+    if (o->precision == GY_F16) {
+        unscale(model, gradients, count);
+    }
     if (o->clip_norm > 0) {
         clip(model, o->clip_norm, gradients, count);
     }
@@ -242,6 +365,9 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
     for (size_t i = 0; i < count && o->servers == NULL; i++) {
         update->fetch_count +=
             update_one(model, o, slots[i], gradients[i], &update->fetches[update->fetch_count]);
+    }
+    if (o->precision == GY_F16) {
+        move_scale(model);
     }
     GY_TRY(model->slot_status);
     return gy_graph_status(model->graph);
@@ -263,7 +389,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
 {
     /* State is appended to the model's slots meanwhile, so the parameters are copied first. */
     const size_t all = model->slot_count;
-    const size_t more = model->statistic_count + 1;
+    const size_t more = model->statistic_count + 1 + 3; /* the loss, the state of its scale */
     gy_train_slot *slots = gy_alloc_zero("train.update", all, sizeof(*slots));
     gy_node *gradients = gy_alloc_zero("train.update", all, sizeof(*gradients));
     model->update.fetches =

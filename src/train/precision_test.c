@@ -29,6 +29,8 @@ typedef struct story {
     gy_recompute recompute;
     const char *folder;
     int64_t step_limit;
+    double loss_scale, last_scale;
+    int64_t skipped;
     double losses[STEPS];
     float values[VALUES_MAX];
     int count;
@@ -65,12 +67,12 @@ static gy_status make_model(model_kind kind, gy_mesh *mesh, gy_model **model)
 
 static gy_train_options options_of(const story *s)
 {
-    return GY_OPTIONS(gy_train_options, .steps = STEPS, .batch = 40, .zero = s->zero,
-                      .micro_batches = s->micro_batches, .clip_norm = 1,
-                      .optimizer = GY_OPTIMIZER_ADAMW, .rate = 0.003, .weight_decay = 0.01,
-                      .seed = 3, .recompute = s->recompute, .checkpoint_folder = s->folder,
-                      .checkpoint_every = 5, .resume = s->folder != NULL,
-                      .step_limit = s->step_limit, .precision = s->precision);
+    return GY_OPTIONS(
+        gy_train_options, .steps = STEPS, .batch = 80, .zero = s->zero,
+        .micro_batches = s->micro_batches, .clip_norm = 1, .optimizer = GY_OPTIMIZER_ADAMW,
+        .rate = 0.003, .weight_decay = 0.01, .seed = 3, .recompute = s->recompute,
+        .checkpoint_folder = s->folder, .checkpoint_every = 5, .resume = s->folder != NULL,
+        .step_limit = s->step_limit, .precision = s->precision, .loss_scale = s->loss_scale);
 }
 
 static gy_status keep_parameters(gy_model *model, story *s, bool is_kept)
@@ -105,6 +107,8 @@ static gy_status run_rank(kit_rank *me)
     status = status < 0 ? status : gy_train(model, &set, NULL, &options, &result);
     if (status >= 0 && me->rank == 0) {
         memcpy(s->losses, result.losses, (size_t)result.steps * sizeof(double));
+        s->last_scale = result.loss_scale;
+        s->skipped = result.skipped_steps;
     }
     status = status < 0 ? status : keep_parameters(model, s, me->rank == 0);
     gy_error error;
@@ -139,45 +143,95 @@ static story wide, narrow, other;
 
 GY_TEST(models_learn_as_in_float32)
 {
-    for (model_kind kind = MLP; kind <= GPT; kind++) {
-        wide = (story){.kind = kind};
-        narrow = (story){.kind = kind, .precision = GY_BF16};
-        assert_ok(play(&wide));
+    for (int i = 0; i < 2 * (GPT + 1); i++) {
+        const model_kind kind = (model_kind)(i / 2);
+        narrow = (story){.kind = kind, .precision = i % 2 == 0 ? GY_BF16 : GY_F16};
+        if (i % 2 == 0) {
+            wide = (story){.kind = kind};
+            assert_ok(play(&wide));
+        }
         assert_ok(play(&narrow));
         double most = 0;
         for (int step = 0; step < STEPS; step++) {
             most = fmax(most, fabs(wide.losses[step] - narrow.losses[step]));
         }
-        printf("model %d: loss %.4f to %.4f in float32, %.4f in bf16; at most %.4f apart\n",
+        printf("model %d: loss %.4f to %.4f in float32, %.4f in %s; at most %.4f apart\n",
                (int)kind, wide.losses[0], wide.losses[STEPS - 1], narrow.losses[STEPS - 1],
-               most);
+               gy_dtype_name(narrow.precision), most);
         assert_true(most > 0 && most <= 0.02);
         assert_true(narrow.losses[STEPS - 1] < 0.9 * narrow.losses[0]);
     }
 }
 
-GY_TEST(resumed_and_made_again_have_the_same_bits)
+/* Gradients of 2^24 times the loss are no numbers of f16: steps are skipped until they are. */
+GY_TEST(steps_that_overflow_change_nothing)
 {
-    char folder[] = "/tmp/gyre-precision-XXXXXX";
-    assert_non_null(mkdtemp(folder));
+    wide = (story){.kind = MLP, .precision = GY_F16, .step_limit = 1};
+    assert_ok(play(&wide));
+    assert_int_equal(wide.skipped, 0);
+    assert_true(wide.last_scale == 0x1p16);
+    narrow = (story){.kind = MLP, .precision = GY_F16, .loss_scale = 0x1p24};
+    assert_ok(play(&narrow));
+    assert_in_range(narrow.skipped, 1, 10);
+    assert_true(narrow.last_scale == ldexp(1, 24 - (int)narrow.skipped));
+    assert_true(narrow.losses[STEPS - 1] < narrow.losses[0]);
+    /* the first step was skipped, so the second began with what the first had */
+    other = (story){.kind = MLP, .precision = GY_F16, .loss_scale = 0x1p24, .step_limit = 1};
+    assert_ok(play(&other));
+    assert_int_equal(other.skipped, 1);
+    for (int i = 0; i < other.count; i++) {
+        assert_true(isfinite(other.values[i]));
+    }
+    wide = other;
+    wide.micro_batches = 2; /* what they summed up is cleared */
+    wide.step_limit = 0;
+    assert_ok(play(&wide));
+    assert_in_range(wide.skipped, 1, 10);
+    assert_true(wide.losses[STEPS - 1] < wide.losses[0]);
+}
+
+GY_TEST(layers_made_again_have_the_same_bits)
+{
     narrow = (story){.kind = GPT, .precision = GY_BF16};
     assert_ok(play(&narrow));
     other = narrow;
     other.recompute = GY_RECOMPUTE_LAYERS;
     assert_ok(play(&other));
     assert_same_bits(&narrow, &other);
+}
+
+/* The scale and what was skipped go on, too. */
+static void check_resumed(gy_dtype precision, const char *mismatch)
+{
+    char folder[] = "/tmp/gyre-precision-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    narrow = (story){.kind = precision == GY_F16 ? MLP : GPT, .precision = precision};
+    narrow.loss_scale = precision == GY_F16 ? 0x1p24 : 0;
+    assert_ok(play(&narrow));
     other = narrow;
     other.folder = folder;
     other.step_limit = 7;
     assert_ok(play(&other));
     other.precision = GY_F32;
+    other.loss_scale = 0;
     other.step_limit = 0;
     assert_status(play(&other), GY_MISMATCH);
-    assert_non_null(strstr(gy_error_text(), "it has 'precision bf16'"));
-    other.precision = GY_BF16;
+    assert_non_null(strstr(gy_error_text(), mismatch));
+    other.precision = precision;
+    other.loss_scale = narrow.loss_scale;
     assert_ok(play(&other));
     assert_same_bits(&narrow, &other);
+    assert_true(other.last_scale == narrow.last_scale);
+    assert_true(other.skipped == narrow.skipped);
     kit_remove_folder(folder);
+}
+
+GY_TEST(resumed_trainings_have_the_same_bits)
+{
+    check_resumed(GY_BF16, "it has 'precision bf16'");
+    assert_true(narrow.last_scale == 0);
+    check_resumed(GY_F16, "it has 'precision f16'");
+    assert_true(narrow.skipped > 0 && narrow.last_scale < 0x1p24);
 }
 
 /* Ranks sum in another order; what is cut, gathered and narrowed is the same. */
@@ -195,19 +249,29 @@ GY_TEST(ranks_learn_alike)
     printf("oneDNN shares its compiled kernels among threads unseen by the race detector\n");
     skip();
 #endif
-    narrow = (story){.kind = MLP, .precision = GY_BF16};
-    assert_ok(play(&narrow));
-    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+    for (size_t k = 0; k < 2 * GY_COUNT(cases); k++) {
+        const size_t i = k % GY_COUNT(cases);
+        const bool is_scaled = k >= GY_COUNT(cases);
+        if (i == 0) {
+            narrow = (story){.kind = MLP, .precision = is_scaled ? GY_F16 : GY_BF16};
+            narrow.loss_scale = is_scaled ? 0x1p24 : 0;
+            assert_ok(play(&narrow));
+        }
         other = (story){.kind = MLP,
-                        .precision = GY_BF16,
+                        .precision = narrow.precision,
                         .axes = cases[i].axes,
+                        .loss_scale = narrow.loss_scale,
                         .zero = cases[i].zero,
                         .micro_batches = cases[i].micro_batches};
         assert_ok(play(&other));
-        for (int step = 0; step < STEPS; step++) {
+        assert_true(!is_scaled || (other.skipped > 0 && other.last_scale < 0x1p24));
+        assert_true(other.losses[STEPS - 1] < other.losses[0]);
+        /* Micro-batches have larger gradients, and may skip a step more. */
+        for (int step = 0; step < STEPS && other.skipped == narrow.skipped; step++) {
             if (fabs(other.losses[step] - narrow.losses[step]) > 0.02) {
-                fail_msg("%s zero %d step %d: loss %.6f, of one rank %.6f", cases[i].axes,
-                         cases[i].zero, step, other.losses[step], narrow.losses[step]);
+                fail_msg("%s %s zero %d step %d: loss %.6f, of one rank %.6f",
+                         gy_dtype_name(other.precision), cases[i].axes, cases[i].zero, step,
+                         other.losses[step], narrow.losses[step]);
             }
         }
     }
@@ -233,7 +297,20 @@ GY_TEST(what_cannot_be_narrow_is_refused)
     options.precision = GY_I8;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
     assert_string_equal(gy_error_text(),
-                        "training: precision i8 of a model of f32, expected f32 or bf16");
+                        "training: precision i8 of a model of f32, expected f32, bf16 or f16");
+    options.precision = GY_F16;
+    options.loss_scale = INFINITY;
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
+    assert_string_equal(gy_error_text(),
+                        "training: loss scale inf of precision f16, expected 0 "
+                        "(65536) to 16777216");
+    options.precision = GY_BF16;
+    options.loss_scale = 2;
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
+    options.precision = GY_F16;
+    options.servers = &(gy_train_servers){.servers = "127.0.0.1:1", .is_plaintext = true};
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "f16 by parameter servers"));
     gy_model_free(model);
 }
 

@@ -47,6 +47,7 @@ typedef struct gy_update {
     gy_node rate, correction, plain_rate;
     gy_node share; /* of the update's rows that are in this batch; where batches accumulate or
                       workers push */
+    gy_node scale, is_finite; /* of the loss, and whether all gradients are; f16 alone */
     gy_node *fetches; /* [0] is the loss, but of micro-batches; the rest are assignments */
     int fetch_count;
     gy_node *gather_fetches; /* of a batch that only accumulates, or a micro-batch: its loss,
@@ -60,6 +61,12 @@ static inline bool gy_train_is_narrow(const gy_train_options *options)
     return options->precision != GY_DTYPE_NONE && options->precision != GY_F32;
 }
 
+/** The slot of the loss's scale; its state has this name before a slash. */
+#define GY_TRAIN_SCALE "loss_scale"
+/** Put the scale of the loss and the steps that were skipped into the result: of f16 alone.
+ * GY_NUMERIC no scale gives finite gradients. Collective. */
+GY_MUST_CHECK gy_status gy_train_scale_check(gy_model *model, const gy_train_options *options,
+                                             gy_train_result *result);
 /** GY_ARG names a precision that the model cannot take. */
 GY_MUST_CHECK gy_status gy_train_precision_check(const gy_model *model,
                                                  const gy_train_options *options);

@@ -139,7 +139,8 @@ static const struct {
     {"train", "precision",
      "differs $P --precision bf16 --explain && grep -q '^precision: [1-9]' said && "
      "grep -q '^  .*matmul f32.*: bf16$' said && same $P --precision f32 && "
-     "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said"},
+     "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said && "
+     "differs $P --precision f16 && grep -q '^loss scale 65536, steps skipped 0$' said"},
     {"train", "recompute",
      "n --layers 3 && cp out/gpt/model.safetensors held && n --layers 3 --recompute layers && "
      "cmp out/gpt/model.safetensors held && ! n --recompute auto && grep -q 'y SIZE$' said"},

@@ -46,7 +46,7 @@ static struct {
 #define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
 #define SCHEDULES     "constant|step|cosine|linear"
 #define RECOMPUTES    "none|layers|auto"
-#define PRECISIONS    "f32|bf16"
+#define PRECISIONS    "f32|bf16|f16"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
@@ -136,7 +136,7 @@ static const gy_option options[] = {
      PLACE(seed), 0, INT_MAX, NULL},
     {&gy_option_dtype, GY_OPTION_CHOICE, "default: f32", PLACE(dtype), 0, 0, "f32|f64"},
     {&gy_option_precision, GY_OPTION_CHOICE,
-     "bf16 sums in f32, and all else stays f32; default: f32", PLACE(precision), 0, 0,
+     "16 bits are summed in f32, and all else stays f32; default: f32", PLACE(precision), 0, 0,
      PRECISIONS},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
@@ -222,6 +222,7 @@ static gy_train_options train_options(train_job *job)
                                                    GY_OPTIMIZER_ADAMW};
     static const gy_schedule_kind schedules[] = {GY_SCHEDULE_CONSTANT, GY_SCHEDULE_STEP,
                                                  GY_SCHEDULE_COSINE, GY_SCHEDULE_LINEAR};
+    static const gy_dtype precisions[] = {GY_F32, GY_BF16, GY_F16};
     gy_train_options chosen = {
         .epochs = (int)settings.epochs,
         .steps = settings.steps,
@@ -255,7 +256,7 @@ static gy_train_options train_options(train_job *job)
         .arg = job,
         .servers = job->update.is_ps ? &job->servers : NULL,
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
-        .precision = strcmp(settings.precision, "bf16") == 0 ? GY_BF16 : GY_F32,
+        .precision = precisions[gy_cli_options_choice(PRECISIONS, settings.precision)],
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
