@@ -190,6 +190,28 @@ GY_TEST(steps_that_overflow_change_nothing)
     assert_true(wide.losses[STEPS - 1] < wide.losses[0]);
 }
 
+GY_TEST(good_steps_double_the_scale)
+{
+    gy_model *model = NULL;
+    gy_train_result result;
+    const gy_layer layers[] = {gy_layer_flatten(), gy_layer_dense(10)};
+    gy_dataset set = kit_digits(8, 2);
+    const gy_model_options base =
+        GY_OPTIONS(gy_model_options, .input_rank = 3, .input_sizes = {1, 2, 2},
+                   .layers = layers, .layer_count = 2, .workers = 1);
+    assert_ok(gy_model_new(&base, &model));
+    for (int64_t steps = 1999; steps <= 2000; steps++) {
+        const gy_train_options options =
+            GY_OPTIONS(gy_train_options, .steps = steps, .batch = 2, .precision = GY_F16,
+                       .loss_scale = 1024);
+        assert_ok(gy_train(model, &set, NULL, &options, &result));
+        assert_int_equal(result.skipped_steps, 0);
+        assert_true(result.loss_scale == (steps < 2000 ? 1024 : 2048));
+        gy_train_result_free(&result);
+    }
+    gy_model_free(model);
+}
+
 GY_TEST(layers_made_again_have_the_same_bits)
 {
     narrow = (story){.kind = GPT, .precision = GY_BF16};
