@@ -1,5 +1,5 @@
 /* Progress callbacks, which drive communication. One thread at a time calls them: a waiting
- * thread, or a worker between two tasks. */
+ * thread, a worker between two tasks, or who pushes far ahead and runs tasks meanwhile. */
 #include "engine/engine_priv.h"
 
 bool gy_engine_progress_poll(gy_engine *engine)
