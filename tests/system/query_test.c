@@ -53,6 +53,10 @@ static const char *const lines[] = {
     "! gyre query \"select * from read_csv('t.csv', header => true, header => false)\" 2>said "
     "&& "
     "grep -q 'header is there twice' said",
+    "for text in '# 1\\r# 2\\ra\\r7\\r' '# 1\\r\\n# 2\\r\\na\\r\\n7\\r\\n' '\\r\\r\\na\\n7'; "
+    "do printf "
+    "\"$text\" >skipped.csv; [ \"$(gyre query --format csv \"select a from "
+    "read_csv('skipped.csv', skip => 2)\" | tr '\\n' ' ')\" = 'a 7 ' ] || exit 1; done",
     /* an output is there whole or not at all, whatever ends the process */
     "seq 9999 | sed 1ia >long.csv; ! (ulimit -c 0; ulimit -f 1; gyre query -o killed.csv "
     "'select a "

@@ -16,19 +16,35 @@ static gy_status skip_mark(const gy_csv_rows *rows, gy_csv_window *window)
     return GY_OK;
 }
 
+/* Bytes to the end of the first line, with it; all, where it does not end. */
+static size_t find_line_end(const gy_csv_window *window, bool *has_end)
+{
+    size_t at = 0;
+    while (at < window->size_bytes && window->data[at] != '\n' && window->data[at] != '\r') {
+        at++;
+    }
+    *has_end = at < window->size_bytes;
+    return at + (*has_end ? 1 : 0);
+}
+
 /* Move the window behind lines that are no rows. Their quotes must be even: whether a line end
  * is one of a row is told by all quotes before it. */
 static gy_status skip_lines(const gy_csv_rows *rows, gy_csv_window *window)
 {
-    bool is_odd = false;
+    bool is_odd = false, has_end = false, has_return = false;
     for (int64_t left = rows->is_part ? 0 : rows->skip_lines; left > 0;) {
         GY_TRY(gy_csv_fill(rows->bytes, window, GY_CSV_PORTION_BYTES));
-        const char *end = memchr(window->data, '\n', window->size_bytes);
-        const size_t size = end != NULL ? (size_t)(end + 1 - window->data) : window->size_bytes;
+        if (has_return && window->size_bytes > 0 && window->data[0] == '\n') {
+            gy_csv_skip(rows->bytes, window, 1); /* "\r\n" is one end */
+            has_return = false;
+            continue;
+        }
+        const size_t size = find_line_end(window, &has_end);
+        has_return = has_end && window->data[size - 1] == '\r';
         for (size_t i = 0; i < size; i++) {
             is_odd = is_odd != (window->data[i] == '"');
         }
-        left -= end != NULL;
+        left -= has_end;
         if (size == 0) {
             break; /* the file has fewer lines */
         }

@@ -252,6 +252,8 @@ static const struct {
     {"substring('abc', 1, one - 2)", GY_NUMERIC, "negative substring length not allowed: -1"},
     {"repeat('abcdefgh', one * 1000000000)", GY_LIMIT,
      "repeat: a text of 8000000000 bytes, expected at most 268435456"},
+    {"lpad('x', one * 2000000000, 'ab')", GY_LIMIT,
+     "lpad: a text of 2000000000 bytes, expected at most 268435456"},
     {"1 / 0", GY_NUMERIC, "division by zero: 1 / 0"},
     {"round(99999999999999999999999999999999999999 * one, -1)", GY_LIMIT,
      "decimal of 38 digits out of range: round"},

@@ -397,10 +397,11 @@ ROW(pad_row)
     }
     const int64_t added = wanted - had, unit = characters(fill);
     const size_t rest = byte_of(fill, added % unit);
-    if (added / unit > MADE_MAX) {
-        return begin_text(work, expr, SIZE_MAX, &made);
+    size_t size = 0;
+    if (__builtin_mul_overflow((size_t)(added / unit), fill.size_bytes, &size) ||
+        __builtin_add_overflow(size, text.size_bytes + rest, &size)) {
+        size = SIZE_MAX;
     }
-    const size_t size = text.size_bytes + (size_t)(added / unit) * fill.size_bytes + rest;
     GY_TRY(begin_text(work, expr, size, &made));
     char *end = expr->op == RIGHT ? put(made, text) : made;
     for (int64_t i = 0; i < added / unit; i++) {

@@ -22,8 +22,15 @@ static gy_status scan(const gy_query_resolver *in, const gy_sql_from *from,
         const char *near = from->kind == GY_SQL_FUNCTION && status == GY_NOTFOUND
                                ? gy_expr_nearest(from->call->text, planner->plan->functions)
                                : NULL;
-        gy_print(why, sizeof(why), "%s%s%s%s", gy_error_text(), near != NULL ? "; is it " : "",
-                 near != NULL ? near : "", near != NULL ? "?" : "");
+        const bool is_value = near != NULL && strcmp(near, from->call->text) == 0;
+        gy_print(why, sizeof(why), "%s%s%s%s", gy_error_text(),
+                 is_value       ? "; "
+                 : near != NULL ? "; is it "
+                                : "",
+                 near != NULL ? near : "",
+                 is_value       ? " gives a value"
+                 : near != NULL ? "?"
+                                : "");
         return gy_sql_refuse(planner->source, from->place, status, "%s", why);
     }
     const uint32_t count = (uint32_t)gy_schema_count(table->schema);

@@ -230,6 +230,8 @@ static const struct {
     {"create view a as select 1 as x; create or replace view a as select x from a; "
      "select x from a",
      GY_LIMIT, "view \"a\" uses itself"},
+    {"select * from sum(1)", GY_NOTFOUND,
+     "there is no table function sum: read_csv is one; sum gives a value"},
 };
 
 GY_TEST(what_cannot_be_answered_is_refused)
