@@ -387,9 +387,15 @@ static gy_status plain(gy_query_planner *planner, const gy_sql_select *select,
 
 /* What WITH names is seen by what stands behind it. */
 static gy_status with(const gy_query_planner *planner, const gy_sql_select *select,
-                      gy_query_views *made, bool *used, const gy_query_views **views)
+                      const gy_query_views **views, const gy_query_views **out)
 {
-    for (uint32_t i = 0; i < select->with_count; i++) {
+    const uint32_t count = select->with_count;
+    gy_query_views *made = gy_query_alloc(planner, count, sizeof(*made));
+    bool *used = gy_query_alloc(planner, count, sizeof(*used));
+    if (made == NULL || used == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < i; k++) {
             if (strcmp(select->with[k].name.text, select->with[i].name.text) == 0) {
                 return gy_sql_refuse(planner->source, select->with[i].place, GY_EXISTS,
@@ -401,6 +407,7 @@ static gy_status with(const gy_query_planner *planner, const gy_sql_select *sele
             .view = &select->with[i], .next = *views, .inside = *views, .is_used = &used[i]};
         *views = &made[i];
     }
+    *out = made;
     return GY_OK;
 }
 
@@ -432,13 +439,8 @@ gy_status gy_query_select(gy_query_planner *planner, const gy_sql_select *select
                           const gy_query_scope *outer, const gy_query_views *views,
                           gy_query_answer *answer)
 {
-    const uint32_t count = select->with_count;
-    gy_query_views *made = gy_query_alloc(planner, count, sizeof(*made));
-    bool *used = gy_query_alloc(planner, count, sizeof(*used));
-    if (made == NULL || used == NULL) {
-        return GY_NOMEM;
-    }
-    GY_TRY(with(planner, select, made, used, &views));
+    const gy_query_views *made = NULL;
+    GY_TRY(with(planner, select, &views, &made));
     GY_TRY(body(planner, select, outer, views, answer));
-    return check_unused(planner, made, count);
+    return check_unused(planner, made, select->with_count);
 }
