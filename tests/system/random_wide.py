@@ -133,7 +133,7 @@ def own(scope, kind, depth):
         return pick(f"({e('real')} {pick('+', '-', '*')} {leaf(scope, 'real')})", f"({e('num')})::float8", f"({e('int')})::float8", f"abs({e('real')})", f"floor({e('real')})", f"- {e('real')}", f"round({e('real')})")
     if kind == "text":
         return pick(
-            f"({e('text')} || {e(pick('text', 'int'))})", f"{pick('upper', 'lower', 'trim', 'ltrim', 'rtrim', 'reverse')}({e('text')})", f"substring({e('text')} from {pick(-1, 0, 1, 2)} for {pick(0, 1, 2, 3)})",
+            f"({e('text')} || {e(pick('text', 'int'))})", f"{pick('upper', 'lower')}(replace(replace({e('text')}, 'é', ''), 'ß', ''))", f"{pick('trim', 'ltrim', 'rtrim', 'reverse')}({e('text')})", f"substring({e('text')} from {pick(-1, 0, 1, 2)} for {pick(0, 1, 2, 3)})",
             f"substring({e('text')} from {pick(-1, 0, 1, 2, 9)})", f"replace({e('text')}, {e('text')}, {e('text')})", f"{pick('left', 'right')}({e('text')}, {pick(-1, 0, 1, 2)})",
             f"{pick('lpad', 'rpad')}({e('text')}, {pick(-1, 0, 2, 5)}, 'ab')", f"({e(pick('int', 'date', 'time', 'bool'))})::text", f"concat({e('text')}, null, {e('int')})", f"repeat({leaf(scope, 'text')}, {pick(-1, 0, 2)})",
             f"split_part({e('text')}, 'x', {pick(1, 2, -1)})", f"translate({e('text')}, 'xya', 'ab')", f"concat_ws('-', {e('text')}, {e('text')})", f"({e('text')})::varchar(2)",

@@ -258,6 +258,10 @@ static gy_status prune_through(const gy_query_planner *planner, gy_query_node *n
     if (node->kind == GY_QUERY_CHECK) {
         GY_TRY(gy_query_numbers_join(planner, &below, &node->checked, 1));
     }
+    if (node->kind == GY_QUERY_SINGLE) { /* also where nobody needs it: how many rows there are
+                                            is asked */
+        GY_TRY(gy_query_numbers_join(planner, &below, node->columns, 1));
+    }
     GY_TRY(gy_query_prune(planner, &node->left, below.items, below.count));
     if (node->kind == GY_QUERY_SINGLE) {
         return gy_query_arrange(planner, node->columns, 1, &node->left);
