@@ -82,6 +82,9 @@ uint64_t gy_comm_next(const gy_comm *comm);
 /** Fail with GY_MISMATCH, since `rank` has skipped `number`; `call` is the text of this rank's
  * call. */
 gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const char *call);
+/** The number that messages about failures give rank `rank` of a communicator: that of the
+ * launch. @threads any */
+int gy_comm_launch_rank(const gy_comm *comm, int rank);
 /** Reserve and start. */
 GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end,
                                       void *arg);

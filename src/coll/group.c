@@ -222,3 +222,9 @@ void gy_group_leave(gy_comm *group)
     gy_mutex_unlock(&root->lock);
     gy_comm_release(group);
 }
+
+int gy_comm_launch_rank(const gy_comm *comm, int rank)
+{
+    GY_ASSERT(gy_comm_has_rank(comm, rank));
+    return gy_comm_peer(comm, rank);
+}

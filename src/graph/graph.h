@@ -93,6 +93,10 @@ gy_mesh gy_mesh_line(gy_comm *comm);
  * @return GY_OK; GY_ARG as gy_mesh_new
  */
 GY_MUST_CHECK gy_status gy_mesh_imagine(const char *axes, int ranks, gy_mesh *mesh);
+/** The mesh as its last rank sees it, whose parts are the largest; this rank's stage. Who
+ * decides by sizes of parts what all ranks must decide alike asks for those, not for its own.
+ */
+gy_mesh gy_mesh_largest(const gy_mesh *mesh);
 /** The axis that cuts the rows of batches, -1: none; and the ranks along it, 1 where there is
  * none. */
 int gy_mesh_data_axis(const gy_mesh *mesh);
@@ -109,6 +113,12 @@ static inline int gy_mesh_stage_rank(const gy_mesh *mesh, int stage)
     return stage % mesh->stages;
 }
 uint64_t gy_mesh_stages_of(const gy_mesh *mesh, int rank);
+/**
+ * Of a failure that has to do with ranks (GY_PEER, GY_TIMEOUT): say behind each rank that this
+ * thread's text names which stage it has. A mesh without stages (or NULL) changes nothing.
+ * Returns `status`.
+ */
+gy_status gy_mesh_name_stages(const gy_mesh *mesh, gy_status status);
 
 /** What a program is for: a value that is fetched, or an effect, and where it shall live. */
 typedef struct gy_root {
@@ -327,7 +337,7 @@ gy_status gy_stages_cut(const gy_graph *in, gy_graph **out);
 /** Keep in the user's graph which stages have which parameters of a scheduled one, where that
  * is not decided, and where it was cut. GY_ARG, GY_NOMEM as gy_stages_cut. */
 GY_MUST_CHECK gy_status gy_stages_keep(const gy_graph *scheduled, gy_graph *user);
-/** Bytes of one rank's part of a value. */
+/** Bytes of the largest part that a rank has of a value. */
 double gy_stages_bytes(const gy_graph *graph, gy_value value);
 /** Seconds of a message between two stages. */
 double gy_stages_transfer(const gy_mesh *mesh, double bytes);

@@ -154,7 +154,8 @@ gy_status gy_session_meet(gy_session *session, bool has_exchanges, gy_status sta
         }
         gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, NULL, -1, 0);
     }
-    return status < 0 ? gy_session_refuse(session, status) : status;
+    return status < 0 ? gy_session_refuse(session, gy_mesh_name_stages(&session->mesh, status))
+                      : status;
 }
 
 /* Without overlap a collective begins when all before it has ended, and ends before the next

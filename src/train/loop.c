@@ -769,7 +769,7 @@ gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
     loop l = {.model = model, .train = train, .test = test, .options = filled};
     l.has_checkpoints = filled.checkpoint_folder != NULL;
     gy_status status = filled.servers != NULL ? take_servers(&l, &filled) : GY_OK;
-    status = status == GY_OK ? run(&l) : status;
+    status = status == GY_OK ? gy_mesh_name_stages(model->mesh, run(&l)) : status;
     gy_error error;
     gy_error_take(&error, status);
     gy_train_worker_close(l.worker);

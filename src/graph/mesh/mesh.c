@@ -251,6 +251,16 @@ gy_status gy_mesh_imagine(const char *axes, int ranks, gy_mesh *mesh)
     return GY_OK;
 }
 
+gy_mesh gy_mesh_largest(const gy_mesh *mesh)
+{
+    gy_mesh last = *mesh;
+    GY_ASSERT(mesh->axes >= 1 && mesh->axes <= GY_MESH_MAX);
+    for (int axis = 0; axis < last.axes; axis++) {
+        last.coordinates[axis] = last.sizes[axis] - 1;
+    }
+    return last;
+}
+
 void gy_mesh_free(gy_mesh *mesh)
 {
     if (mesh == NULL) {

@@ -14,8 +14,10 @@ typedef struct member {
     gy_thread thread;
     gy_comm *comm;
     const char *axes;
+    int chunks;
     int sums[2]; /* of all ranks' numbers, along each axis */
     int coordinates[2];
+    char named[256]; /* a failure in which stages are named */
     gy_error error;
 } member;
 
@@ -37,6 +39,11 @@ static gy_status use_mesh(member *me)
     for (int axis = 0; status >= 0 && axis < gy_mesh_axes(mesh); axis++) {
         status = sum_along(me, mesh, axis);
     }
+    mesh->chunks = me->chunks;
+    (void)gy_mesh_name_stages(
+        mesh, gy_fail(GY_PEER, "rank 0: frank 1, rank 5 (process 4) is lost, rank 9, rank "));
+    (void)gy_mesh_name_stages(mesh, GY_PEER); /* once is enough */
+    snprintf(me->named, sizeof(me->named), "%s", gy_error_text());
     gy_mesh_free(mesh);
     return status;
 }
@@ -48,13 +55,13 @@ static void *member_thread(void *arg)
     return NULL;
 }
 
-static void run(const char *axes, member *members)
+static void run_chunks(const char *axes, int chunks, member *members)
 {
     const gy_transport_segment_options segment = {.ranks = RANKS, .pool_bytes = 1 << 20};
     gy_transport *transports[RANKS];
     assert_ok(gy_transport_shm_open_all(&segment, gy_env_real(), transports));
     for (int rank = 0; rank < RANKS; rank++) {
-        members[rank] = (member){.axes = axes};
+        members[rank] = (member){.axes = axes, .chunks = chunks};
         assert_ok(gy_comm_new(transports[rank], NULL, &members[rank].comm));
     }
     for (int rank = 0; rank < RANKS; rank++) {
@@ -66,6 +73,38 @@ static void run(const char *axes, member *members)
     }
     for (int rank = 0; rank < RANKS; rank++) {
         gy_comm_free(members[rank].comm);
+    }
+}
+
+static void run(const char *axes, member *members)
+{
+    run_chunks(axes, 0, members);
+}
+
+/* Along pipe ranks are apart by the ranks of the axes behind it. */
+GY_TEST(failures_of_ranks_name_their_stages)
+{
+    static const struct {
+        const char *axes;
+        int chunks;
+        const char *named;
+    } cases[] = {
+        {"data=2,pipe=3", 0,
+         "rank 0 of stage 0: frank 1, rank 5 of stage 2 (process 4) is lost, rank 9, rank "},
+        {"pipe=3,model=2", 1,
+         "rank 0 of stage 0: frank 1, rank 5 of stage 2 (process 4) is lost, rank 9, rank "},
+        {"pipe=2,data=3", 2,
+         "rank 0 of stages 0, 2: frank 1, rank 5 of stages 1, 3 (process 4) is lost, rank 9, "
+         "rank "},
+        {"data=6", 0, "rank 0: frank 1, rank 5 (process 4) is lost, rank 9, rank "},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        member members[RANKS];
+        run_chunks(cases[i].axes, cases[i].chunks, members);
+        for (int rank = 0; rank < RANKS; rank++) {
+            assert_int_equal(members[rank].error.status, GY_OK);
+            assert_string_equal(members[rank].named, cases[i].named);
+        }
     }
 }
 
