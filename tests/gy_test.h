@@ -53,6 +53,24 @@ static inline long gy_test_serial_cases(long cases)
     return count;
 }
 
+/* Rows [begin, end) of so many: GYRE_TEST_ROWS=BEGIN-END runs a piece of a soak. */
+static inline void gy_test_rows(int rows, int *begin, int *end)
+{
+    const char *wanted = getenv("GYRE_TEST_ROWS");
+    char *rest = NULL;
+    *begin = 0;
+    *end = rows;
+    if (wanted != NULL) {
+        const long first = strtol(wanted, &rest, 10);
+        const long last = *rest == '-' ? strtol(rest + 1, &rest, 10) : -1;
+        if (*rest != '\0' || first < 0 || last <= first) {
+            fail_msg("GYRE_TEST_ROWS is '%s', expected BEGIN-END", wanted);
+        }
+        *begin = (int)(first < rows ? first : rows);
+        *end = (int)(last < rows ? last : rows);
+    }
+}
+
 /* Whether row `i` of a table of commands is run. Rows differ in what they ask for, little in
  * the lines that serve them, and a start is what a sanitizer makes dear: ASan takes each second
  * row, TSan each fourth of the others; all are run plainly and with GYRE_SOAK. */

@@ -198,24 +198,6 @@ static void assert_pairwise(void)
     }
 }
 
-/* Rows [begin, end) of so many: GYRE_TEST_ROWS=BEGIN-END runs a piece of a soak, alone. */
-static void range_of(int rows, int *begin, int *end)
-{
-    const char *wanted = getenv("GYRE_TEST_ROWS");
-    char *rest = NULL;
-    *begin = 0;
-    *end = rows;
-    if (wanted != NULL) {
-        const long first = strtol(wanted, &rest, 10);
-        const long last = *rest == '-' ? strtol(rest + 1, &rest, 10) : -1;
-        if (*rest != '\0' || first < 0 || last <= first) {
-            fail_msg("GYRE_TEST_ROWS is '%s', expected BEGIN-END", wanted);
-        }
-        *begin = (int)first;
-        *end = (int)GY_MIN(last, rows);
-    }
-}
-
 GY_TEST(every_mesh_trains_as_one_rank_does)
 {
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
@@ -225,7 +207,7 @@ GY_TEST(every_mesh_trains_as_one_rank_does)
     gy_dataset text = text_set(&text_ops);
     int begin = 0, end = 0;
     assert_pairwise();
-    range_of(rows, &begin, &end);
+    gy_test_rows(rows, &begin, &end);
     for (int row = begin; row < end; row += step) {
         const grid at = is_soak ? every(row) : pairwise(row);
         printf("%d of %d: ", row, rows);

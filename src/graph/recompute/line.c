@@ -102,20 +102,9 @@ static void note_values(const gy_graph *graph, const gy_mesh *mesh, gy_recompute
     }
 }
 
-/* Sizes are those of the rank with the largest parts, so that all ranks decide alike. */
-gy_mesh gy_recompute_last_rank(const gy_graph *graph)
-{
-    gy_mesh last = graph->mesh;
-    GY_ASSERT(last.axes > 0 && last.axes <= GY_MESH_MAX);
-    for (int axis = 0; axis < last.axes; axis++) {
-        last.coordinates[axis] = last.sizes[axis] - 1;
-    }
-    return last;
-}
-
 static void find(const gy_graph *graph, gy_recompute_line *line, bool *first, bool *second)
 {
-    const gy_mesh last = gy_recompute_last_rank(graph);
+    const gy_mesh last = gy_mesh_largest(&graph->mesh);
     GY_ASSERT(line->count == 0);
     find_phases(graph, line, first);
     find_forward(graph, line, first, second);

@@ -133,7 +133,7 @@ static void find_wanted(remaker *r)
 {
     const gy_graph *in = r->pass.in;
     gy_graph part = *in; /* as another rank sees it; borrows everything */
-    part.mesh = gy_recompute_last_rank(in);
+    part.mesh = gy_mesh_largest(&in->mesh);
     for (int32_t i = in->node_count - 1; i >= 0; i--) {
         const gy_graph_node *node = &in->nodes[i];
         if (r->line.phase[i] != GY_PHASE_BACKWARD && !r->is_wanted[i]) {

@@ -34,8 +34,6 @@ typedef struct gy_recompute_line {
 /** GY_NOMEM, or what finding stages fails with. gy_recompute_line_free in any case. */
 GY_MUST_CHECK gy_status gy_recompute_line_find(const gy_graph *graph, gy_recompute_line *line);
 void gy_recompute_line_free(gy_recompute_line *line);
-/** The mesh as the rank with the largest parts sees it. */
-gy_mesh gy_recompute_last_rank(const gy_graph *graph);
 
 /**
  * Cut a line of `count` places into chunks so that what is held at their borders and the

@@ -29,11 +29,12 @@ double gy_stages_work(const gy_graph *graph, int32_t index)
     if (node->op->cost == NULL || (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
         return 0;
     }
+    const gy_mesh mesh = gy_mesh_largest(&graph->mesh);
     for (int k = 0; k < node->input_count; k++) {
-        inputs[k] = gy_mesh_local_type(&graph->mesh, gy_graph_type(graph, node->inputs[k]));
+        inputs[k] = gy_mesh_local_type(&mesh, gy_graph_type(graph, node->inputs[k]));
     }
     for (int32_t k = 0; k < node->output_count; k++) {
-        outputs[k] = gy_mesh_local_type(&graph->mesh, &node->types[k]);
+        outputs[k] = gy_mesh_local_type(&mesh, &node->types[k]);
     }
     node->op->cost(&node->attributes, inputs, node->input_count, outputs, &cost);
     return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
@@ -41,8 +42,9 @@ double gy_stages_work(const gy_graph *graph, int32_t index)
 
 double gy_stages_bytes(const gy_graph *graph, gy_value value)
 {
+    const gy_mesh mesh = gy_mesh_largest(&graph->mesh);
     GY_ASSERT(graph->is_placed);
-    return (double)gy_local_bytes(&graph->mesh, gy_graph_type(graph, value));
+    return (double)gy_local_bytes(&mesh, gy_graph_type(graph, value));
 }
 
 double gy_stages_transfer(const gy_mesh *mesh, double bytes)

@@ -51,7 +51,7 @@ typedef struct gy_stages {
 GY_MUST_CHECK gy_status gy_stages_find(const gy_graph *graph, gy_stages *stages);
 void gy_stages_free(gy_stages *stages);
 
-/** Seconds of a node's work in one rank's part of it. */
+/** Seconds of a node's work in the largest part that a rank has of it: on all ranks alike. */
 double gy_stages_work(const gy_graph *graph, int32_t index);
 
 /**
