@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "delays_kit.h"
 #include "gy_test.h"
 #include "training_kit.h"
 
-enum { VALUES_MAX = 512, TRIALS = 6, BATCH = 7, RUNS = 3 };
+enum { VALUES_MAX = 512, TRIALS = 6, LATE_TRIALS = 15, BATCH = 7, RUNS = 3 };
 
 typedef struct outcome {
     double values[VALUES_MAX];
@@ -22,6 +23,8 @@ typedef struct scene {
     uint64_t seed;
     int stages;
     bool is_sequential; /* nothing runs beside a message */
+    bool is_late;       /* messages are, and overtake each other */
+    uint64_t overtaken; /* such messages */
     gy_status (*run)(struct scene *scene, gy_mesh *mesh, outcome *got);
     outcome got[KIT_RANKS_MAX];
     int counted[KIT_RANKS_MAX];
@@ -44,7 +47,15 @@ static void play(scene *s, kit_rank members[KIT_RANKS_MAX])
     int ranks = 0;
     assert_ok(gy_mesh_places(s->axes, &ranks));
     memset(s->got, 0, sizeof(s->got));
-    kit_run_ranks(ranks, run_rank, s, members);
+    if (s->is_late) {
+        static delays late;
+        gy_transport *transports[DELAYS_RANKS];
+        delays_open(&late, s->seed, ranks, transports);
+        kit_run_on(transports, NULL, ranks, run_rank, s, members);
+        s->overtaken = late.overtaken;
+    } else {
+        kit_run_ranks(ranks, run_rank, s, members);
+    }
 }
 
 static void assert_all_ok(const scene *s, const kit_rank *members)
@@ -232,6 +243,41 @@ GY_TEST(stages_go_with_rows_and_operators_in_parts)
     for (uint64_t trial = seed; trial < seed + (uint64_t)gy_test_cases(3); trial++) {
         check_meshes(meshes, stages, GY_COUNT(meshes), trial);
     }
+}
+
+/* Nothing stands in the order of its messages, so that none needs another to come first. */
+GY_TEST(messages_that_are_late_and_overtake_each_other_change_nothing)
+{
+    static const char *const meshes[] = {"pipe=2", "pipe=3", "pipe=4", "data=2,pipe=2",
+                                         "pipe=2,model=2"};
+    static const int stages[] = {2, 3, 4, 2, 2};
+    static scene alone, late;
+    static kit_rank members[KIT_RANKS_MAX];
+    const uint64_t seed = gy_test_seed();
+    const long count = gy_test_cases(LATE_TRIALS);
+    uint64_t overtaken = 0;
+    for (uint64_t trial = seed; trial < seed + (uint64_t)count; trial++) {
+        const size_t i = trial % GY_COUNT(meshes);
+        int ranks = 0;
+        assert_ok(gy_mesh_places(meshes[i], &ranks));
+        alone = (scene){.axes = "data=1", .seed = trial, .run = run_random, .stages = 1};
+        play(&alone, members);
+        assert_all_ok(&alone, members);
+        late = (scene){.axes = meshes[i],
+                       .seed = trial,
+                       .run = run_random,
+                       .stages = stages[i],
+                       .is_late = true};
+        play(&late, members);
+        assert_all_ok(&late, members);
+        for (int rank = 0; rank < ranks; rank++) {
+            assert_same(&alone, &late, rank);
+        }
+        overtaken += late.overtaken;
+    }
+    printf("soak: %ld graphs, %llu messages overtook others\n", count,
+           (unsigned long long)overtaken);
+    assert_true(overtaken > (uint64_t)count);
 }
 
 /* ---- by hand ---- */
