@@ -141,7 +141,7 @@ GY_API GY_MUST_CHECK gy_status gy_train_measure(gy_model *model, gy_dataset *tra
  * communication and bubble add up to the step. */
 typedef struct gy_virtual_step {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
-    int ranks, stages;
+    int ranks, stages;  /* stages of all ranks together */
     double time_s;
     double compute_s;
     double exposed_s; /* nothing computes, and an exchange or a message is under way */
@@ -160,8 +160,7 @@ typedef struct gy_virtual_step {
  * @param step     struct_size is read, the rest set
  * @return GY_OK; GY_ARG a batch with fewer rows than ranks along data or micro-batches, an
  *         option, a schedule; GY_STATE the model's mesh is of another number of ranks, or
- *         neither rates nor operations a second are known; as gy_train_explain; GY_UNSUPPORTED
- *         several stages a rank along pipe; GY_NOMEM
+ *         neither rates nor operations a second are known; as gy_train_explain; GY_NOMEM
  * @threads owner
  * @cost compiling one update, and about 1 us a node of each stage
  */

@@ -203,6 +203,8 @@ static gy_status play_lists(gy_model *model, const gy_train_options *options,
     const gy_update *u = &model->update;
     const bool has_micros = options->micro_batches > 0;
     const int stages = GY_MAX(model->mesh->stages, 1);
+    gy_mesh mesh = *model->mesh;
+    mesh.chunks = model->chunks;
     const int count = has_micros || options->accumulate > 1 ? 2 : 1;
     const size_t all = (size_t)u->fetch_count + (size_t)u->gather_count;
     gy_value *values = gy_alloc("train.simulate", (all + 1) * sizeof(*values));
@@ -222,11 +224,11 @@ static gy_status play_lists(gy_model *model, const gy_train_options *options,
                                        {.batch = has_micros ? 1 : options->batch,
                                         .fetches = values,
                                         .fetch_count = u->fetch_count}};
-        status = gy_session_foresee(model->session, model->mesh, &runs[2 - count], count,
-                                    graphs, footprints);
+        status = gy_session_foresee(model->session, &mesh, &runs[2 - count], count, graphs,
+                                    footprints);
     }
     if (status >= 0) {
-        const gy_virtual_update update = {.mesh = model->mesh,
+        const gy_virtual_update update = {.mesh = &mesh,
                                           .graphs = graphs,
                                           .run_count = count,
                                           .footprints = footprints,
@@ -252,18 +254,12 @@ static gy_status play_update(gy_model *model, const gy_train_options *options,
 {
     gy_pipe_schedule *planned = NULL;
     const bool is_scheduled = model->mesh->stages > 1 && options->micro_batches > 0;
-    if (is_scheduled && model->chunks > 1) {
-        return gy_fail(
-            GY_UNSUPPORTED,
-            "simulation: %d stages a rank along pipe, expected 1; gyre plan pipe costs "
-            "such schedules",
-            model->chunks);
-    }
     if (is_scheduled && options->pipe_lists == NULL) {
         const gy_pipe_query query = {
             .schedule = options->pipe_schedule != NULL ? options->pipe_schedule : "1f1b",
             .ranks = model->mesh->stages,
-            .micros = options->micro_batches};
+            .micros = options->micro_batches,
+            .chunks = model->chunks};
         GY_TRY(gy_pipe_plan(&query, &planned));
     }
     const gy_pipe_schedule *lists = planned != NULL ? planned

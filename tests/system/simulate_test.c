@@ -30,6 +30,9 @@ GY_TEST(a_row_a_mesh)
     assert_ends(MLP FOUR " --mesh data=2,pipe=2 --zero 1 -m 2", 0,
                 "memory at 0.5 GB/s, 2 micro-batches");
     assert_ends(MLP FOUR " --mesh pipe=4 -m 4 --pipe-schedule gpipe", 0, "4 micro-batches");
+    assert_ends(MLP "--simulate gpus=2,near=10GB/s,flops=50G --mesh pipe=2 -m 4 "
+                    "--pipe-schedule interleaved",
+                0, "4 micro-batches");
     assert_ends(MLP FOUR ",memory=1GB --recompute auto --mesh data=4", 0, "data=4 ");
     assert_ends(MLP FOUR " --recompute auto --mesh data=4", 1, "needs the memory of a rank");
     assert_ends(MLP "--simulate gpus=2", 0, "shared memory, kernels as measured here");
@@ -55,6 +58,20 @@ GY_TEST(auto_trains)
     assert_ends("gyre train mlp -q -d digits -b 16 --steps 1 -n 2 --mesh auto --memory 1kB "
                 "-o trained",
                 1, "mesh auto: no mesh fits in a rank's 1000 B");
+}
+
+/* A GPT of equal layers, where transfers are cheap: stages half as long have about half of the
+ * bubble, and more values under way. Columns: time, ..., bubble, memory, sent. */
+GY_TEST(stages_that_take_turns_on_a_rank_have_a_smaller_bubble)
+{
+    assert_ends("seq 20000 >numbers; "
+                "row() { gyre train gpt --data numbers --layers 8 --model-width 256 --heads 4 "
+                "-b 64 -m 8 --mesh pipe=4 --pipe-schedule $1 --simulate "
+                "'gpus=4,near=450GB/s,flops=10T' | grep '^pipe=4' | tee -a rows; }; "
+                "row 1f1b; row interleaved; "
+                "awk '{ bubble[NR] = $8 + 0 } END { exit !(bubble[1] > 10 && bubble[2] < 0.8 * "
+                "bubble[1]) }' rows",
+                0, "pipe=4");
 }
 
 GY_TEST(the_example_of_the_page)

@@ -86,14 +86,17 @@ typedef struct clock_of {
     stage *stages; /* (count) */
     int count;
     gy_virtual_part part;
+    gy_virtual_range range;
     heap events; /* ends of tasks */
     int64_t number;
     double now_s;
 } clock_of;
 
-static bool is_played(const clock_of *c, const gy_virtual_task *task)
+static bool is_played(const clock_of *c, const stage *s, int32_t index)
 {
-    return c->part != GY_PART_FORWARD || task->is_forward;
+    GY_ASSERT(index >= 0 && index < s->program->count);
+    return c->range.last == 0 || (s->program->segments[index] >= c->range.first &&
+                                  s->program->segments[index] < c->range.last);
 }
 
 static bool is_receive(const gy_virtual_task *task)
@@ -122,7 +125,6 @@ static gy_status list_users(stage *s)
         for (int k = 0; k < graph->nodes[i].input_count; k++) {
             s->first[graph->nodes[i].inputs[k].node + 2]++;
         }
-        s->waits[i] = graph->nodes[i].input_count;
     }
     for (int32_t i = 2; i <= count + 1; i++) {
         s->first[i] += s->first[i - 1];
@@ -149,7 +151,7 @@ static gy_status make_ready(clock_of *c, int of, int32_t index)
     stage *s = &c->stages[of];
     const gy_virtual_task *task = &s->program->tasks[index];
     GY_ASSERT(s->waits[index] == 0);
-    if (!is_played(c, task)) {
+    if (!is_played(c, s, index)) {
         return GY_OK;
     }
     if (task->lane == GY_VIRTUAL_NOTHING || is_receive(task) ||
@@ -220,6 +222,20 @@ static gy_status start_next(clock_of *c, int of)
     return GY_OK;
 }
 
+/* What a task waits for: inputs that are played, and a message. */
+static void count_waits(const clock_of *c, stage *s)
+{
+    const gy_graph *graph = s->program->graph;
+    GY_ASSERT(c->range.last == 0 || s->program->segments != NULL);
+    for (int32_t i = 0; i < s->program->count; i++) {
+        const bool waits = is_receive(&s->program->tasks[i]);
+        s->waits[i] = waits && c->part == GY_PART_TOGETHER ? 1 : 0;
+        for (int k = 0; k < graph->nodes[i].input_count; k++) {
+            s->waits[i] += is_played(c, s, graph->nodes[i].inputs[k].node) ? 1 : 0;
+        }
+    }
+}
+
 static gy_status begin(clock_of *c, const gy_virtual_program *programs)
 {
     GY_ASSERT(c->events.count == 0 && c->now_s == 0);
@@ -227,10 +243,7 @@ static gy_status begin(clock_of *c, const gy_virtual_program *programs)
         stage *s = &c->stages[of];
         s->program = &programs[of];
         GY_TRY(list_users(s));
-        for (int32_t i = 0; i < s->program->count; i++) {
-            const bool waits = is_receive(&s->program->tasks[i]);
-            s->waits[i] += waits && c->part == GY_PART_TOGETHER ? 1 : 0;
-        }
+        count_waits(c, s);
     }
     for (int of = 0; of < c->count; of++) {
         for (int32_t i = 0; i < c->stages[of].program->count; i++) {
@@ -303,7 +316,7 @@ static gy_status find_stuck(const clock_of *c)
         const stage *s = &c->stages[of];
         int32_t played = 0;
         for (int32_t i = 0; i < s->program->count; i++) {
-            played += is_played(c, &s->program->tasks[i]) ? 1 : 0;
+            played += is_played(c, s, i) ? 1 : 0;
         }
         if (s->done < played) {
             return gy_fail(GY_STATE, "stage %d waits for ever: %d of %d nodes end", of,
@@ -325,11 +338,10 @@ static void free_stage(stage *s)
     gy_free(s->wire.items);
 }
 
-gy_status gy_virtual_program_play(const gy_virtual_program *programs, int stages,
-                                  gy_virtual_part part, gy_virtual_span *spans)
+static gy_status play(clock_of c, const gy_virtual_program *programs, gy_virtual_span *spans)
 {
+    const int stages = c.count;
     GY_ASSERT(stages >= 1 && spans != NULL);
-    clock_of c = {.count = stages, .part = part};
     c.stages = gy_alloc_zero("graph.simulate", (size_t)stages, sizeof(*c.stages));
     if (c.stages == NULL) {
         return GY_NOMEM;
@@ -346,4 +358,18 @@ gy_status gy_virtual_program_play(const gy_virtual_program *programs, int stages
     gy_free(c.stages);
     gy_free(c.events.items);
     return status;
+}
+
+gy_status gy_virtual_program_play(const gy_virtual_program *programs, int stages,
+                                  gy_virtual_part part, gy_virtual_span *spans)
+{
+    return play((clock_of){.count = stages, .part = part}, programs, spans);
+}
+
+gy_status gy_virtual_program_play_range(const gy_virtual_program *programs, int stages,
+                                        gy_virtual_range range, gy_virtual_span *spans)
+{
+    GY_ASSERT(range.first >= 0 && range.first < range.last);
+    return play((clock_of){.count = stages, .part = GY_PART_ALONE, .range = range}, programs,
+                spans);
 }

@@ -144,15 +144,23 @@ GY_TEST(test_messages)
     play(stages, 2, GY_PART_ALONE, spans);
     assert_span(&spans[0], 3, 3, 0);
     assert_span(&spans[1], 4, 4, 0);
-    stages[0].tasks[0].is_forward = true;
-    stages[1].tasks[0].is_forward = true;
-    play(stages, 2, GY_PART_FORWARD, spans);
+    stages[1].tasks[1].tag = 9; /* nobody sends it */
+    const int32_t segments[2][4] = {{0, 0, 1, 1}, {0, 0, 1, 2}};
+    const gy_virtual_program programs[] = {{.graph = stages[0].graph,
+                                            .tasks = stages[0].tasks,
+                                            .count = stages[0].count,
+                                            .segments = segments[0]},
+                                           {.graph = stages[1].graph,
+                                            .tasks = stages[1].tasks,
+                                            .count = stages[1].count,
+                                            .segments = segments[1]}};
+    assert_ok(gy_virtual_program_play_range(programs, 2, (gy_virtual_range){0, 1}, spans));
     assert_span(&spans[0], 2, 2, 0);
     assert_span(&spans[1], 1, 1, 0);
-    stages[1].tasks[1].tag = 9; /* nobody sends it */
-    const gy_virtual_program programs[] = {
-        {.graph = stages[0].graph, .tasks = stages[0].tasks, .count = stages[0].count},
-        {.graph = stages[1].graph, .tasks = stages[1].tasks, .count = stages[1].count}};
+    /* what the first segment makes is there, and so is what comes */
+    assert_ok(gy_virtual_program_play_range(programs, 2, (gy_virtual_range){1, 3}, spans));
+    assert_span(&spans[0], 1, 1, 0);
+    assert_span(&spans[1], 3, 3, 0);
     assert_status(gy_virtual_program_play(programs, 2, GY_PART_TOGETHER, spans), GY_STATE);
     gy_graph_free(stages[0].graph);
     gy_graph_free(stages[1].graph);

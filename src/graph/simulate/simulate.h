@@ -96,11 +96,12 @@ typedef struct gy_virtual_task {
     bool is_input;   /* of the others: a message to another stage depends on it */
 } gy_virtual_task;
 
-/** What the rank of one stage runs. */
+/** What the rank of one stage, or of several, runs. */
 typedef struct gy_virtual_program {
     const gy_graph *graph; /* borrowed, its nodes are the tasks */
     gy_virtual_task *tasks;
     int32_t count;
+    const int32_t *segments; /* borrowed: (count) of each task, ascending; NULL: none */
 } gy_virtual_program;
 
 /** How nodes are costed. */
@@ -128,9 +129,13 @@ double gy_virtual_program_sent(const gy_virtual_program *program);
 /** What is played. */
 typedef enum gy_virtual_part {
     GY_PART_TOGETHER, /* all stages, with their messages */
-    GY_PART_ALONE,    /* each as if what it receives were there */
-    GY_PART_FORWARD   /* the same, of its forward nodes alone */
+    GY_PART_ALONE     /* each as if what it receives were there */
 } gy_virtual_part;
+
+/** Segments [first, last) alone, as if what others make were there; last 0: all. */
+typedef struct gy_virtual_range {
+    int32_t first, last;
+} gy_virtual_range;
 
 /** What one stage did. */
 typedef struct gy_virtual_span {
@@ -146,6 +151,10 @@ typedef struct gy_virtual_span {
  */
 GY_MUST_CHECK gy_status gy_virtual_program_play(const gy_virtual_program *programs, int stages,
                                                 gy_virtual_part part, gy_virtual_span *spans);
+/** The same of some segments of programs that have them, each alone. */
+GY_MUST_CHECK gy_status gy_virtual_program_play_range(const gy_virtual_program *programs,
+                                                      int stages, gy_virtual_range range,
+                                                      gy_virtual_span *spans);
 
 /* ---- step ---- */
 

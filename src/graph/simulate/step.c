@@ -1,10 +1,12 @@
 /*
  * An update: one batch after the other through all stages, or micro-batches by the lists of a
  * schedule (room plan), whose costs are what each stage takes alone for its forward pass and
- * for the rest. Behind its last micro-batch a stage does what the update adds: it completes the
- * sums of gradients and applies them; where that needs other stages (a clipped norm, a tied
- * table), it begins when all are there.
+ * for the rest, which are segments of its rank's program as the runner has them. Behind its
+ * last micro-batch a stage does what the update adds: it completes the sums of gradients and
+ * applies them; where that needs other stages (a clipped norm, a tied table), it begins when
+ * all are there.
  */
+#include "graph/pipe/pipe.h"
 #include "graph/simulate/simulate.h"
 
 #include <math.h>
@@ -14,12 +16,23 @@ typedef struct player {
     const gy_virtual_update *update;
     const gy_virtual_cluster *cluster;
     gy_virtual_links links;
-    gy_virtual_program *programs[2]; /* [run][stage] */
-    gy_virtual_span *spans[3];       /* (stages) each, to play in */
-    gy_pipe_cost *costs;             /* (stages) */
+    gy_virtual_program *programs[2]; /* [run][rank along pipe] */
+    gy_virtual_span *spans[2];       /* (stages) each, to play in */
+    gy_graph **ordered;              /* (stages) of the first run, by segments */
+    int32_t **segments;              /* (stages, nodes) */
+    gy_pipe_cost *costs;             /* (stages, chunks) of stage s of all */
     gy_pipe_rank *ranks;
-    int stages;
+    int stages, chunks; /* ranks along pipe; stages of each */
 } player;
+
+/* The program of rank `s`, sorted as the runner would. */
+static gy_status order_program(player *p, int s, const gy_graph **graph)
+{
+    GY_ASSERT(p->ordered != NULL && p->segments != NULL && p->ordered[s] == NULL);
+    GY_TRY(gy_pipe_order(*graph, &p->ordered[s], &p->segments[s]));
+    *graph = p->ordered[s];
+    return GY_OK;
+}
 
 static gy_status open_programs(player *p, const gy_virtual_rates *rates)
 {
@@ -32,8 +45,11 @@ static gy_status open_programs(player *p, const gy_virtual_rates *rates)
             return GY_NOMEM;
         }
         for (int s = 0; s < p->stages; s++) {
-            GY_TRY(gy_virtual_program_new(u->graphs[s * u->run_count + run], &p->links, rates,
-                                          &p->programs[run][s]));
+            const gy_graph *graph = u->graphs[s * u->run_count + run];
+            const bool is_scheduled = u->lists != NULL && run == 0;
+            GY_TRY(is_scheduled ? order_program(p, s, &graph) : GY_OK);
+            GY_TRY(gy_virtual_program_new(graph, &p->links, rates, &p->programs[run][s]));
+            p->programs[run][s].segments = is_scheduled ? p->segments[s] : NULL;
         }
         GY_TRY(gy_virtual_program_mark(p->programs[run], p->stages));
     }
@@ -44,9 +60,21 @@ static gy_status open_programs(player *p, const gy_virtual_rates *rates)
             return GY_NOMEM;
         }
     }
-    p->costs = gy_alloc_zero("graph.simulate", (size_t)p->stages, sizeof(*p->costs));
-    p->ranks = gy_alloc_zero("graph.simulate", (size_t)p->stages, sizeof(*p->ranks));
-    return p->costs != NULL && p->ranks != NULL ? GY_OK : GY_NOMEM;
+    return GY_OK;
+}
+
+static gy_status make_room(player *p)
+{
+    static const char what[] = "graph.simulate";
+    GY_ASSERT(p->stages >= 1 && p->chunks >= 1);
+    const size_t ranks = (size_t)p->stages;
+    p->ordered = gy_alloc_zero(what, ranks, sizeof(gy_graph *));
+    p->segments = gy_alloc_zero(what, ranks, sizeof(int32_t *));
+    p->costs = gy_alloc_zero(what, ranks * (size_t)p->chunks, sizeof(*p->costs));
+    p->ranks = gy_alloc_zero(what, ranks, sizeof(*p->ranks));
+    return p->ordered != NULL && p->segments != NULL && p->costs != NULL && p->ranks != NULL
+               ? GY_OK
+               : GY_NOMEM;
 }
 
 static void close_programs(player *p)
@@ -60,6 +88,12 @@ static void close_programs(player *p)
     for (size_t i = 0; i < GY_COUNT(p->spans); i++) {
         gy_free(p->spans[i]);
     }
+    for (int s = 0; s < p->stages; s++) {
+        gy_graph_free(p->ordered != NULL ? p->ordered[s] : NULL);
+        gy_free(p->segments != NULL ? p->segments[s] : NULL);
+    }
+    gy_free(p->ordered);
+    gy_free(p->segments);
     gy_free(p->costs);
     gy_free(p->ranks);
 }
@@ -132,29 +166,73 @@ static int count_messages(const gy_virtual_program *program)
     return count;
 }
 
-/* spans[0] is the stage alone, spans[2] its forward pass alone. */
-static gy_pipe_cost cost_of(const player *p, int stage)
+/* What a rank takes for stage s: `forward_s` and `back_s` of its segments alone. */
+static gy_pipe_cost cost_of(const player *p, int s, double forward_s, double back_s)
 {
-    const gy_virtual_program *program = &p->programs[0][stage];
-    const double forward_s = p->spans[2][stage].end_s;
-    const double back_s = fmax(0, p->spans[0][stage].end_s - forward_s);
+    const gy_virtual_program *program = &p->programs[0][s % p->stages];
+    const int32_t input = gy_pipe_input(p->chunks, s / p->stages);
     double input_s = 0, all_s = 0, send_s[2] = {0, 0}, bytes[2] = {0, 0};
     for (int32_t i = 0; i < program->count; i++) {
         const gy_virtual_task *task = &program->tasks[i];
-        const bool is_back = !task->is_forward;
-        all_s += is_back && task->lane == GY_VIRTUAL_WORK ? task->seconds : 0;
-        input_s +=
-            is_back && task->is_input && task->lane == GY_VIRTUAL_WORK ? task->seconds : 0;
-        send_s[is_back] += task->is_send ? task->seconds : 0;
-        bytes[is_back] += task->is_send ? task->sent_bytes : 0;
+        const gy_attributes *attributes = &program->graph->nodes[i].attributes;
+        const int32_t segment = program->segments[i];
+        if (task->lane == GY_VIRTUAL_WORK && (segment == input || segment == input + 1)) {
+            all_s += task->seconds;
+            input_s += segment == input ? task->seconds : 0;
+        }
+        if (task->is_send && attributes->message.from == s) {
+            const int way = attributes->message.is_made_backward ? 1 : 0;
+            send_s[way] += task->seconds;
+            bytes[way] += task->sent_bytes;
+        }
     }
     const double share = all_s > 0 ? input_s / all_s : 1;
     return (gy_pipe_cost){.forward = forward_s,
                           .input = back_s * share,
                           .weight = back_s * (1 - share),
                           .send = fmax(send_s[0], send_s[1]),
-                          .send_bytes = (int64_t)fmax(bytes[0], bytes[1]),
-                          .held_bytes = (int64_t)gy_virtual_program_held(program)};
+                          .send_bytes = (int64_t)fmax(bytes[0], bytes[1])};
+}
+
+/* Of all stages; spans are overwritten. */
+static gy_status find_costs(player *p)
+{
+    const int v = p->chunks;
+    GY_ASSERT(v >= 1 && p->update->lists->stages == v * p->stages);
+    for (int chunk = 0; chunk < v; chunk++) {
+        const int32_t f = gy_pipe_forward(v, chunk), b = gy_pipe_input(v, chunk);
+        GY_TRY(gy_virtual_program_play_range(p->programs[0], p->stages,
+                                             (gy_virtual_range){f, f + 1}, p->spans[0]));
+        GY_TRY(gy_virtual_program_play_range(p->programs[0], p->stages,
+                                             (gy_virtual_range){b, b + 2}, p->spans[1]));
+        for (int rank = 0; rank < p->stages; rank++) {
+            const int s = chunk * p->stages + rank;
+            p->costs[s] = cost_of(p, s, p->spans[0][rank].end_s, p->spans[1][rank].end_s);
+        }
+    }
+    return GY_OK;
+}
+
+/* Instances of a rank's program that are there at a time, of which each has what all stages of
+ * the rank make. */
+static gy_status count_instances(const player *p, int rank, int *instances)
+{
+    const gy_pipe_schedule *lists = p->update->lists;
+    gy_pipe_places places;
+    GY_ASSERT(rank >= 0 && rank < lists->ranks && lists->micros >= 1);
+    gy_micro_batch *micros =
+        gy_alloc_zero("graph.simulate", (size_t)lists->micros, sizeof(*micros));
+    if (micros == NULL) {
+        return GY_NOMEM;
+    }
+    for (int k = 0; k < lists->micros; k++) {
+        micros[k].rows = 1;
+    }
+    const gy_status status = gy_pipe_place(&lists->lists[rank], micros, lists->micros, &places);
+    *instances = places.slots;
+    gy_pipe_places_free(&places);
+    gy_free(micros);
+    return status;
 }
 
 static gy_status play_micros(player *p, gy_virtual_step *step)
@@ -164,14 +242,13 @@ static gy_status play_micros(player *p, gy_virtual_step *step)
     bool is_together = false; /* the update needs other stages */
     GY_ASSERT(p->update->lists->ranks == p->stages && p->update->run_count == 2);
     GY_ASSERT(p->update->before % p->update->lists->micros == 0);
+    GY_TRY(find_costs(p));
     GY_TRY(gy_virtual_program_play(p->programs[0], p->stages, GY_PART_ALONE, p->spans[0]));
-    GY_TRY(gy_virtual_program_play(p->programs[0], p->stages, GY_PART_FORWARD, p->spans[2]));
     GY_TRY(gy_virtual_program_play(p->programs[1], p->stages, GY_PART_ALONE, p->spans[1]));
     for (int s = 0; s < p->stages; s++) {
-        p->costs[s] = cost_of(p, s);
         is_together = is_together || count_messages(&p->programs[1][s]) > 0;
     }
-    GY_TRY(gy_pipe_simulate(p->update->lists, p->costs, p->stages, &played));
+    GY_TRY(gy_pipe_simulate(p->update->lists, p->costs, p->stages * p->chunks, &played));
     const int batches = p->update->before / p->update->lists->micros - 1;
     for (int s = 0; s < p->stages; s++) {
         const double tail = p->spans[1][s].end_s;
@@ -181,9 +258,10 @@ static gy_status play_micros(player *p, gy_virtual_step *step)
     }
     step->time_s = batches * end_s + (is_together ? end_s + tail_s : both_s);
     for (int s = 0; s < p->stages; s++) {
+        int instances = 0;
+        GY_TRY(count_instances(p, s, &instances));
         add_stage(p, s, p->update->before, step);
-        add_memory(p, s, (double)(p->ranks[s].alive_max - 1) * (double)p->costs[s].held_bytes,
-                   step);
+        add_memory(p, s, (instances - 1) * gy_virtual_program_held(&p->programs[0][s]), step);
     }
     return GY_OK;
 }
@@ -205,9 +283,12 @@ gy_status gy_virtual_update_play(const gy_virtual_update *update,
     p->update = update;
     p->cluster = cluster;
     p->stages = GY_MAX(update->mesh->stages, 1);
+    p->chunks = GY_MAX(update->mesh->chunks, 1);
     gy_virtual_links_init(&p->links, cluster, update->mesh);
-    gy_virtual_step made = {.ranks = gy_virtual_cluster_ranks(cluster), .stages = p->stages};
-    gy_status status = open_programs(p, &how);
+    gy_virtual_step made = {.ranks = gy_virtual_cluster_ranks(cluster),
+                            .stages = p->stages * p->chunks};
+    gy_status status = make_room(p);
+    status = status >= 0 ? open_programs(p, &how) : status;
     if (status >= 0) {
         status = update->lists != NULL ? play_micros(p, &made) : play_batches(p, &made);
     }
