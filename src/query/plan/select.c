@@ -417,6 +417,7 @@ static gy_status check_unused(gy_query_planner *planner, const gy_query_views *w
 {
     for (uint32_t i = count; i-- > 0;) {
         gy_query_answer nothing = {.node = NULL};
+        GY_ASSERT(with != NULL && with[i].is_used != NULL);
         if (!*with[i].is_used) {
             GY_TRY(gy_query_view(planner, &with[i], with[i].view->place, &nothing));
         }
