@@ -463,6 +463,17 @@ static bool check_flying(gy_comm *comm, int64_t now)
         if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
             status = gy_transport_check(comm->transport, coll->peer);
         }
+        if (status < 0) {
+            /* What the peer sent before it left may have come since the call last looked. */
+            bool has_moved = false;
+            if (!gy_coll_progress(coll, &has_moved)) {
+                return false;
+            }
+            if (has_moved) {
+                return true; /* the next round checks the other calls */
+            }
+            status = gy_transport_check(comm->transport, coll->peer);
+        }
         if (status >= 0 && gy_message_is_any(coll)) {
             status = gy_message_check_senders(coll);
         }
