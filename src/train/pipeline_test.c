@@ -206,7 +206,10 @@ GY_TEST(every_schedule_trains_as_one_rank_on_every_mesh)
     const int chosen = is_soak ? count : cover(numbers, count, of, rows);
     assert_true(chosen > (is_slow ? 10 : 15));
     gy_test_rows(chosen, &begin, &end);
-    for (int i = begin; i < end; i++) {
+    /* An hour has room for a sixth; the seed says which, and pieces are played whole. */
+    const int step = is_soak && getenv("GYRE_TEST_ROWS") == NULL ? 6 : 1;
+    begin += step > 1 ? (int)(gy_test_seed() % 6) : 0;
+    for (int i = begin; i < end; i += step) {
         const row r = is_soak ? row_of(numbers[i], of) : rows[i];
         refused += (!is_slow || i % 4 == 0) && !play(&r, is_soak || i % 3 == 0);
     }
