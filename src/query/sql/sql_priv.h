@@ -10,7 +10,7 @@
 typedef struct gy_sql_spelling {
     const char *cut; /* as the parser has it */
     gy_sql_name name;
-    int64_t place;     /* its first byte in the text, of an ambiguous one that of the other name */
+    int64_t place;     /* its first byte in the text; of an ambiguous one, the other name's */
     bool is_ambiguous; /* others have the same first bytes */
 } gy_sql_spelling;
 
