@@ -454,17 +454,33 @@ static gy_status fail_overdue(const gy_coll *coll)
                            : gy_fail(GY_TIMEOUT, "rank %d waits past its deadline", rank);
 }
 
+/* Whether the ranks that a call awaits are there and make the same call. */
+static gy_status check_ranks(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    gy_status status = GY_OK;
+    GY_ASSERT(coll->stage != GY_COLL_ENDED);
+    GY_ASSERT(coll->peer < comm->transport->size);
+    if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
+        status = gy_transport_check(comm->transport, coll->peer);
+    }
+    if (status >= 0 && gy_message_is_any(coll)) {
+        status = gy_message_check_senders(coll);
+    }
+    if (status >= 0 && coll->stage == GY_COLL_ENTERED && comm->shared != NULL) {
+        status = gy_coll_slot_compare_later(coll);
+    }
+    return status;
+}
+
 /* Returns false when something failed. */
 static bool check_flying(gy_comm *comm, int64_t now)
 {
     for (gy_coll *coll = comm->flying; coll != NULL; coll = coll->next) {
         GY_ASSERT(coll->comm == comm && coll->stage != GY_COLL_ENDED);
-        gy_status status = GY_OK;
-        if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
-            status = gy_transport_check(comm->transport, coll->peer);
-        }
-        if (status < 0) {
-            /* What the peer sent before it left may have come since the call last looked. */
+        gy_status status = check_ranks(coll);
+        if (status < 0 && status != GY_MISMATCH) {
+            /* What a rank sent before it left may have come since the call last looked. */
             bool has_moved = false;
             if (!gy_coll_progress(coll, &has_moved)) {
                 return false;
@@ -472,13 +488,7 @@ static bool check_flying(gy_comm *comm, int64_t now)
             if (has_moved) {
                 return true; /* the next round checks the other calls */
             }
-            status = gy_transport_check(comm->transport, coll->peer);
-        }
-        if (status >= 0 && gy_message_is_any(coll)) {
-            status = gy_message_check_senders(coll);
-        }
-        if (status >= 0 && coll->stage == GY_COLL_ENTERED && comm->shared != NULL) {
-            status = gy_coll_slot_compare_later(coll);
+            status = check_ranks(coll);
         }
         if (status >= 0 && coll->deadline_ns <= now) {
             status = fail_overdue(coll);
