@@ -63,21 +63,29 @@ static gy_status train(const part *own)
     gy_model *model = NULL;
     gy_dataset digits = kit_digits(40, SIDE);
     GY_TRY(gy_mesh_new(own->comm, own->axes, &mesh));
-    GY_TRY(gy_model_new(&GY_OPTIONS(gy_model_options, .layers = layers,
-                                    .layer_count = GY_COUNT(layers), .dtype = GY_F64,
-                                    .input_rank = 3, .input_sizes = {1, SIDE, SIDE}, .seed = 3,
-                                    .mesh = mesh, .workers = 1),
-                        &model));
+    gy_status status = gy_model_new(
+        &GY_OPTIONS(gy_model_options, .layers = layers, .layer_count = GY_COUNT(layers),
+                    .dtype = GY_F64, .input_rank = 3, .input_sizes = {1, SIDE, SIDE}, .seed = 3,
+                    .mesh = mesh, .workers = 1),
+        &model);
     const bool is_interleaved = strcmp(own->schedule, "interleaved") == 0;
     gy_train_result result;
-    const gy_status status =
-        gy_train(model, &digits, NULL,
-                 &GY_OPTIONS(gy_train_options, .steps = STEPS_MAX, .batch = 8, .rate = 0.01,
-                             .micro_batches = 4, .pipe_schedule = own->schedule,
-                             .chunks = is_interleaved ? 2 : 0, .on_step = on_step,
-                             .arg = (void *)(uintptr_t)own),
-                 &result);
-    return status < 0 ? status : gy_fail(GY_STATE, "all steps were made");
+    if (status == GY_OK) {
+        status =
+            gy_train(model, &digits, NULL,
+                     &GY_OPTIONS(gy_train_options, .steps = STEPS_MAX, .batch = 8, .rate = 0.01,
+                                 .micro_batches = 4, .pipe_schedule = own->schedule,
+                                 .chunks = is_interleaved ? 2 : 0, .on_step = on_step,
+                                 .arg = (void *)(uintptr_t)own),
+                     &result);
+    }
+    if (status >= 0) {
+        gy_train_result_free(&result);
+        status = gy_fail(GY_STATE, "all steps were made");
+    }
+    gy_model_free(model);
+    gy_mesh_free(mesh);
+    return status;
 }
 
 /* What it was told goes to a file of its own; its launcher's wish that it ends at once, since
