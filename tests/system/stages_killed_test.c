@@ -83,9 +83,11 @@ static gy_status train(const part *own)
         gy_train_result_free(&result);
         status = gy_fail(GY_STATE, "all steps were made");
     }
+    gy_error error;
+    gy_error_take(&error, status);
     gy_model_free(model);
     gy_mesh_free(mesh);
-    return status;
+    return gy_error_raise(&error);
 }
 
 /* What it was told goes to a file of its own; its launcher's wish that it ends at once, since
