@@ -139,7 +139,7 @@ gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **
                                  .key_file = o.key_file,
                                  .is_plaintext = o.is_plaintext,
                                  .shares_memory = !o.without_shared_memory,
-                                 .retry_ns_max = 500000000};
+                                 .retry_ns_max = GY_PS_REDIAL_NS};
     gy_status status = o.lead != NULL ? GY_OK : read_servers(made, o.servers);
     if (status == GY_OK) {
         status = gy_rpc_new(env, &node, &made->rpc);

@@ -1,7 +1,6 @@
 /*
- * A server: tables, each with the part that this server has, and the pulls that wait for the
- * clocks of others. Pushes are taken from where their bytes were received; what a pull reads is
- * copied once, into the answer.
+ * A server: tables, each with the part that this server has, and pulls that wait for clocks of
+ * others. Pushes are taken where their bytes were received; what a pull reads is copied once.
  */
 #include "codec/codec.h"
 #include "ps/part/plant.h"
@@ -744,6 +743,7 @@ gy_rpc_options gy_ps_server_node(gy_ps_server *server)
                             .arg = server,
                             .hear = hear,
                             .linger_ns = linger_ns,
+                            .retry_ns_max = GY_PS_REDIAL_NS,
                             .queue_bytes = (size_t)64 << 20};
 }
 

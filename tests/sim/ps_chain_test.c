@@ -400,6 +400,52 @@ GY_TEST(no_acknowledged_push_is_lost)
     assert_true(pulls > 0 && epochs > (uint64_t)seeds);
 }
 
+/* The one fault is that the lead is away, in a crash or a stop: no server is taken for dead. */
+static void be_away(world *at, uint64_t seed)
+{
+    begin(at, seed, 0);
+    at->is_calm = false;
+    const uint32_t lease_ms = below(at, 2) == 0 ? 100 : 600; /* shorter than a redial, longer */
+    at->options.lease_ms = lease_ms;
+    at->options.dead_ns = 2000000 * (int64_t)lease_ms;
+    gy_ps_lead_node_load(&at->lead, &at->options, NULL);
+    const fault what = {.kind = below(at, 2) == 0 ? 0 : 2,
+                        .at_ns = second_ns + (int64_t)below(at, 1000000000),
+                        .span_ns = 1 + (int64_t)below(at, 12000000000)};
+    strike_later(at, &what, what.at_ns, false);
+    const int64_t end_ns = what.at_ns + what.span_ns + 5 * second_ns;
+    for (int64_t now_ns = 0; now_ns < end_ns && at->wrong[0] == '\0'; now_ns += beat_ns) {
+        gy_sim_run_until(at->sim, now_ns);
+        for (uint32_t i = 0; i < at->lead.lead.server_count; i++) {
+            if (at->lead.lead.servers[i].is_dead) {
+                wrong(at,
+                      what.kind == 0 ? "a lead that comes again takes a server for dead"
+                                     : "a lead that was stopped takes a server for dead",
+                      (int)i, (uint64_t)what.span_ns / 1000000);
+            }
+        }
+    }
+    if (at->lead.lead.server_count != (uint32_t)at->servers || at->record.chain_count == 0) {
+        wrong(at, "servers have not come", (int)at->lead.lead.server_count, 0);
+    }
+    end(at);
+}
+
+GY_TEST(a_lead_blames_no_server_for_its_own_absence)
+{
+    static world at;
+    const uint64_t first = gy_test_seed();
+    const long seeds = gy_test_cases(200);
+    gy_ps_chain_planted = GY_PS_CHAIN_PLANT_NONE;
+    gy_log_set_level(GY_LOG_ERROR);
+    for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {
+        be_away(&at, seed);
+        if (at.wrong[0] != '\0') {
+            fail_msg("GYRE_SEED=%llu: %s", (unsigned long long)seed, at.wrong);
+        }
+    }
+}
+
 static void tell_planted(int bug, uint64_t seed, char wrong[256])
 {
     static world at;

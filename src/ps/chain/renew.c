@@ -3,6 +3,8 @@
 #include "ps/chain/chain_priv.h"
 
 static const int64_t call_ns = 1000000000, retry_ns = 200000000;
+/* The lease is not known before the first map: half of the shortest one. */
+static const int64_t first_ns = 50000000;
 
 static void on_map(void *arg, gy_status status, const ProtobufCMessage *message)
 {
@@ -147,7 +149,7 @@ void gy_ps_chain_renew(gy_ps_chain *chain)
     }
     if (is_due) {
         int64_t lease_ns = gy_ps_chain_lease_ns(chain);
-        int64_t pause_ns = lease_ns > 0 ? GY_MIN(lease_ns / 4, retry_ns) : retry_ns;
+        int64_t pause_ns = lease_ns > 0 ? GY_MIN(lease_ns / 4, retry_ns) : first_ns;
         chain->renew_ns = now_ns + pause_ns;
     }
 }

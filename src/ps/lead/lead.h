@@ -20,7 +20,9 @@ typedef struct gy_ps_lead_options {
     uint32_t lease_ms;
     bool resumes; /* from the newest snapshot, when a part has no replica any more, or at first
                    */
-    int64_t dead_ns; /* a server that is silent for so long is replaced */
+    /* A server that is silent for so long is replaced; one that the lead has not heard so far
+     * has time to dial it besides. */
+    int64_t dead_ns;
 } gy_ps_lead_options;
 
 /** A snapshot that a server has parts of on its disk. */
@@ -38,7 +40,7 @@ typedef struct gy_ps_lead_server {
     int64_t died_ns; /* when it was taken for dead */
     gy_ps_lead_offer offers[GY_PS_OFFERS_MAX];
     uint32_t offer_count;
-    bool is_heard;             /* by this lead, not only by the one before */
+    bool is_heard; /* by this lead, not only by the one before, and since its last pause */
     bool is_dead, is_replaced; /* is_replaced: its address is another's */
     bool is_draining;
 } gy_ps_lead_server;
@@ -58,7 +60,7 @@ typedef struct gy_ps_lead {
 } gy_ps_lead;
 
 /** `map` NULL: there was none. All its servers count as heard of now: the lead before may have
- * heard them a moment ago. */
+ * heard them a moment ago, and those that dial this one may still wait to. */
 void gy_ps_lead_begin(gy_ps_lead *lead, const gy_ps_lead_options *options, const gy_ps_map *map,
                       int64_t now_ns);
 

@@ -416,6 +416,15 @@ static bool plan(gy_ps_lead *lead, gy_ps_map *map)
     return number_map(&lead->map, map);
 }
 
+/* Silence of a server that has reached this lead says that it is dead. One that has not may
+ * only wait to dial again, since the lead was away. */
+static bool is_silent(const gy_ps_lead *lead, const gy_ps_lead_server *server, int64_t now_ns)
+{
+    const int64_t dial_ns = server->is_heard ? 0 : GY_PS_REDIAL_NS;
+    GY_ASSERT(server->heard_ns <= now_ns);
+    return now_ns - server->heard_ns > lead->options.dead_ns + dial_ns;
+}
+
 bool gy_ps_lead_step(gy_ps_lead *lead, int64_t now_ns)
 {
     bool was_paused = now_ns - lead->stepped_ns > lead->options.dead_ns / 2;
@@ -424,9 +433,10 @@ bool gy_ps_lead_step(gy_ps_lead *lead, int64_t now_ns)
         gy_ps_lead_server *server = &lead->servers[i];
         if (was_paused) { /* it was this lead that did not listen, and what it hears is old */
             server->heard_ns = now_ns;
+            server->is_heard = false;
             server->died_ns = server->is_dead ? now_ns : server->died_ns;
         }
-        if (!server->is_dead && now_ns - server->heard_ns > lead->options.dead_ns) {
+        if (!server->is_dead && is_silent(lead, server, now_ns)) {
             server->is_dead = true;
             server->died_ns = now_ns;
             gy_warn("server %s (%llx) is silent: its parts are served by others",

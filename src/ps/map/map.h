@@ -10,6 +10,10 @@
 #include "ps/proto/ps.pb-c.h"
 #include "rpc/rpc.h"
 
+/** Servers and clients dial a lead that was away again by then, however long it was away: a
+ * lead does not take a server for dead that had no chance to reach it. */
+#define GY_PS_REDIAL_NS ((int64_t)500000000)
+
 enum {
     GY_PS_MAP_SERVERS_MAX = 64,
     GY_PS_MAP_PARTS_MAX = 64,
