@@ -99,6 +99,13 @@ static gy_view random_view(gy_random *random, gy_dtype dtype, const int64_t *siz
     return view;
 }
 
+static void free_views(const gy_view *views, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        gy_free(views[i].data);
+    }
+}
+
 /* The sum in float64 and that of its terms' sizes. */
 static double sum_of(const product *p, const gy_view *in, int64_t at, double *size)
 {
@@ -202,11 +209,7 @@ static int check_product(gy_random *random, const product *p, gy_engine *engine)
         assert_ok(op->reference(&plain));
         compare(p, in, &c, "reference");
     }
-    for (int i = 0; i < 3; i++) {
-        gy_free(in[i].data);
-    }
-    gy_free(c.data);
-    gy_free(again.data);
+    free_views((const gy_view[]){in[0], in[1], in[2], c, again}, 5);
     return taken;
 }
 
@@ -241,7 +244,6 @@ GY_TEST(products_are_those_of_float64)
     gy_engine_free(engine);
 }
 
-/* What a float32 cannot be told apart from by its first bits is told apart by no product. */
 /* ---- convolutions ---- */
 
 /* Values of `from`, or their sizes, in float64. */
@@ -272,8 +274,7 @@ static gy_view define(const gy_op *op, const gy_attributes *attributes, const gy
                                  .outputs = &out,
                                  .output_count = 1};
     assert_ok(op->reference(&call));
-    gy_free(inputs[0].data);
-    gy_free(inputs[1].data);
+    free_views(inputs, 2);
     return out;
 }
 
@@ -307,9 +308,7 @@ static void run_conv(const gy_kernel *kernel, const gy_kernel_query *dense, gy_v
         run(kernel, &query, &made, engine);
         assert_ok(gy_view_copy(out, &made));
     }
-    gy_free(in[0].data);
-    gy_free(in[1].data);
-    gy_free(made.data);
+    free_views((const gy_view[]){in[0], in[1], made}, 3);
 }
 
 /* x (n,c,h,h), filters (k,c,r,r), stride 1, pad 1; kind 0 forward, 1 and 2 the gradients. */
@@ -356,11 +355,7 @@ static int check_conv(gy_random *random, gy_dtype dtype, int kind, const int64_t
             }
         }
     }
-    gy_free(in[0].data);
-    gy_free(in[1].data);
-    gy_free(out.data);
-    gy_free(expected.data);
-    gy_free(size.data);
+    free_views((const gy_view[]){in[0], in[1], out, expected, size}, 5);
     return taken;
 }
 

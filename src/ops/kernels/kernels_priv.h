@@ -4,14 +4,16 @@
 #ifndef GY_OPS_KERNELS_KERNELS_PRIV_H
 #define GY_OPS_KERNELS_KERNELS_PRIV_H
 
+#include "ops/avx512/narrow.h"
+#include "ops/kernels/libraries.h"
 #include "ops/ops.h"
 #include "tensor/tensor.h"
 
 extern const gy_kernel gy_kernel_fused, gy_kernel_tiles;
 extern const gy_kernel gy_kernel_matmul_f32, gy_kernel_matmul_f64;
-extern const gy_kernel gy_kernel_matmul_bf16, gy_kernel_matmul_wide;
+extern const gy_kernel gy_kernel_matmul_bf16, gy_kernel_widened;
 extern const gy_kernel gy_kernel_conv_f32, gy_kernel_conv_f64, gy_kernel_pool;
-extern const gy_kernel gy_kernel_conv_bf16, gy_kernel_conv_wide;
+extern const gy_kernel gy_kernel_conv_bf16;
 extern const gy_kernel gy_kernel_winograd;
 extern const gy_kernel gy_kernel_softmax, gy_kernel_cross_entropy, gy_kernel_argmax;
 extern const gy_kernel gy_kernel_cross_entropy_gradient, gy_kernel_attention;
@@ -21,14 +23,12 @@ extern const gy_kernel gy_kernel_pad, gy_kernel_concat, gy_kernel_broadcast, gy_
 extern const gy_kernel gy_kernel_scatter_add, gy_kernel_one_hot, gy_kernel_fill;
 extern const gy_kernel gy_kernel_reorder, gy_kernel_matmul_update;
 
-/**
- * A product (at most three inputs) whose 16-bit operands, its first two, are widened to float32
- * at the beginning of the workspace: the same product in float32 to ask a kernel about, the
- * bytes, and the call, once they are widened, with the rest of the workspace.
- */
-gy_kernel_query gy_kernel_widened(const gy_kernel_query *query, gy_view wide[3]);
-size_t gy_kernel_wide_bytes(const gy_kernel_query *query);
-gy_kernel_call gy_kernel_widen(const gy_kernel_call *call, gy_view wide[3]);
+/** Are these sides for the products of narrow.h, on this CPU? */
+static inline bool gy_narrow_takes(int64_t width, int64_t length)
+{
+    return gy_tile_isa_level() == GY_TILE_ISA_AVX512 && width > 0 && width <= GY_NARROW_MAX &&
+           length > 0 && length % GY_NARROW_STEP == 0;
+}
 
 /** gy_call_index of a dense input, without its walk in the common case. */
 static inline gy_status gy_kernel_index(const gy_kernel_call *call, int input, int64_t at,

@@ -1,6 +1,5 @@
 /**
  * Products of matrices: float32 and, with sums in float32, bf16 by oneDNN, float64 by OpenBLAS.
- * 16-bit operands that the CPU has no unit for are widened in scratch memory.
  *
  * Which of oneDNN's two ways runs a product was measured on plain row-major operands, one core,
  * peak 268 GFLOP/s (matmul primitive against sgemm; inner product primitives run the latter):
@@ -15,7 +14,6 @@
  */
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/libraries.h"
-#include "ops/kernels/narrow.h"
 #include "ops/kernels/tiles.h"
 
 #include <math.h>
@@ -499,43 +497,6 @@ const gy_kernel gy_kernel_matmul_bf16 = {
     .prepare = f32_prepare,
     .release = f32_release,
     .run = f32_run,
-};
-
-/* ---- 16-bit operands, widened: products of them are exact in float32 ---- */
-
-static bool wide_accepts(const gy_kernel_query *query)
-{
-    return matmul_accepts(query, GY_BF16, GY_F32) || matmul_accepts(query, GY_F16, GY_F32);
-}
-
-static size_t wide_workspace(const gy_kernel_query *query)
-{
-    gy_view wide[3];
-    const gy_kernel_query same = gy_kernel_widened(query, wide);
-    return gy_kernel_wide_bytes(query) + f32_workspace(&same);
-}
-
-static gy_status wide_prepare(const gy_kernel_query *query, void **state)
-{
-    gy_view wide[3];
-    const gy_kernel_query same = gy_kernel_widened(query, wide);
-    return f32_prepare(&same, state);
-}
-
-static gy_status wide_run(const gy_kernel_call *call)
-{
-    gy_view wide[3];
-    const gy_kernel_call same = gy_kernel_widen(call, wide);
-    return f32_run(&same);
-}
-
-const gy_kernel gy_kernel_matmul_wide = {
-    .name = "widened matmul",
-    .accepts = wide_accepts,
-    .workspace_bytes = wide_workspace,
-    .prepare = wide_prepare,
-    .release = f32_release,
-    .run = wide_run,
 };
 
 /* ---- float64 ---- */

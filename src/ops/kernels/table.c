@@ -12,9 +12,9 @@ static const gy_kernel *const none[] = {NULL};
 LIST(tiles, &gy_kernel_tiles)
 LIST(fused, &gy_kernel_fused)
 LIST(matmuls, &gy_kernel_matmul_f32, &gy_kernel_matmul_f64, &gy_kernel_matmul_bf16,
-     &gy_kernel_matmul_wide)
+     &gy_kernel_widened)
 LIST(convs, &gy_kernel_winograd, &gy_kernel_conv_f32, &gy_kernel_conv_f64, &gy_kernel_conv_bf16,
-     &gy_kernel_conv_wide)
+     &gy_kernel_widened)
 LIST(pools, &gy_kernel_pool)
 LIST(softmaxes, &gy_kernel_softmax)
 LIST(cross_entropies, &gy_kernel_cross_entropy)

@@ -6,8 +6,6 @@
  * depend on the shape alone.
  */
 #include "ops/kernels/kernels_priv.h"
-#include "ops/kernels/libraries.h"
-#include "ops/kernels/narrow.h"
 
 enum { PIECE_FLOPS = 1 << 26, PIECE_ROWS = 256, MAX_PIECES = 64 };
 

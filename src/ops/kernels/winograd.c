@@ -11,7 +11,7 @@
  * Images are cut into pieces that depend on the shape alone; filter gradients of the pieces are
  * added in order.
  */
-#include "ops/kernels/winograd.h"
+#include "ops/avx512/winograd.h"
 
 #include "ops/kernels/conv_priv.h"
 #include "ops/kernels/kernels_priv.h"

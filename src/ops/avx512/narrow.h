@@ -3,19 +3,12 @@
  * for AVX-512: libraries leave half of their lanes empty there. Long sides are multiples of 64,
  * and every result is summed in the same order wherever a caller cuts the rows.
  */
-#ifndef GY_OPS_KERNELS_NARROW_H
-#define GY_OPS_KERNELS_NARROW_H
+#ifndef GY_OPS_AVX512_NARROW_H
+#define GY_OPS_AVX512_NARROW_H
 
-#include "ops/kernels/libraries.h"
+#include "base/base.h"
 
-enum { GY_NARROW_MAX = 16, GY_NARROW_STEP = 64 };
-
-/** Are these sides for the functions below, on this CPU? */
-static inline bool gy_narrow_takes(int64_t width, int64_t length)
-{
-    return gy_tile_isa_level() == GY_TILE_ISA_AVX512 && width > 0 && width <= GY_NARROW_MAX &&
-           length > 0 && length % GY_NARROW_STEP == 0;
-}
+enum { GY_NARROW_MAX = 16, GY_NARROW_STEP = 64 /* of the long side */ };
 
 /** Floats of a packed (length,width) matrix, width at most GY_NARROW_MAX. */
 static inline int64_t gy_narrow_floats(int64_t length, int64_t width)

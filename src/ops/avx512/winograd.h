@@ -11,8 +11,8 @@
  * @source Winograd: "Arithmetic complexity of computations", 1980; Lavin, Gray: "Fast
  * algorithms for convolutional neural networks", 2016
  */
-#ifndef GY_OPS_KERNELS_WINOGRAD_H
-#define GY_OPS_KERNELS_WINOGRAD_H
+#ifndef GY_OPS_AVX512_WINOGRAD_H
+#define GY_OPS_AVX512_WINOGRAD_H
 
 #include "base/base.h"
 

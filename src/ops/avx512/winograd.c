@@ -1,6 +1,6 @@
 /* winograd.h for 512-bit registers. Vectors of 16 lanes are channels; products and sums are
    contracted here (room.cmake), as in the libraries' kernels. */
-#include "ops/kernels/winograd.h"
+#include "ops/avx512/winograd.h"
 
 #include <string.h>
 

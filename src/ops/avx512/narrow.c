@@ -1,6 +1,6 @@
 /* narrow.h for 512-bit registers: twenty sums in registers, of four rows or four vectors by a
    group of five (or four) of the narrow side. Products and sums are contracted here. */
-#include "ops/kernels/narrow.h"
+#include "ops/avx512/narrow.h"
 
 #include <string.h>
 
