@@ -257,6 +257,7 @@ typedef struct gy_attention_options {
  * Scaled dot-product attention of each head: softmax over s of scale q[t] . k[s], times v.
  * q (B,T,H,d), k (B,S,H,d), v (B,S,H,e) -> (B,T,H,e); S is at least 1, and at least T where it
  * is causal. Neither it nor its gradient keeps the scores (B,H,T,S); second derivatives do.
+ * q, k and v of bf16 or f16 give f32.
  */
 GY_API gy_node gy_op_attention(gy_node q, gy_node k, gy_node v,
                                const gy_attention_options *options);
@@ -440,12 +441,13 @@ GY_API GY_MUST_CHECK gy_status gy_graph_cut(gy_graph *graph, const char *const *
 /* ---- precision ---- */
 
 /**
- * In which type products (gy_op_matmul, gy_op_conv2d, and those of their gradients) read
- * operands that the graph has in f32: GY_BF16 or GY_F16 narrows them by casts, each value once
- * a run, and sums in f32, which the results are in. Parameters, updates, norms, softmax, losses
- * and all sums stay f32. A product with a side below 32, and a convolution whose channels are
- * no multiples of 16, stay f32 too, unless they are pinned. A CPU without a unit for bf16
- * widens the same operands again: slower, and not the same sums.
+ * In which type products (gy_op_matmul, gy_op_conv2d, gy_op_attention, and those of their
+ * gradients) read operands that the graph has in f32: GY_BF16 or GY_F16 narrows them by casts,
+ * each value once a run, and sums in f32, which the results are in. Parameters, updates, norms,
+ * softmax, that of attention too, losses and all sums stay f32. A product with a side below 32,
+ * attention of fewer positions or of heads below 16, and a convolution whose channels are no
+ * multiples of 16, stay f32 too, unless they are pinned. A CPU without a unit for bf16 widens
+ * the same operands again: slower, and not the same sums.
  * @param dtype  GY_F32, as at first, GY_BF16, or GY_F16, which no CPU's unit is used for yet
  * Called before the first session of the graph.
  * @return GY_OK; the graph's failure; GY_ARG another type

@@ -14,6 +14,8 @@
  *     ds    = scale p (dout v' - sum over e of dout out)
  *     dq    = ds k, dk = ds' q
  *
+ * q, k, v and dout of 16 bits give results of float32, in which out and lse are.
+ *
  * The packed rows take q, k and v as the product that made them leaves them, head by head in
  * one value (B,T,H,3,d), and give its slope as one: nothing is copied apart and together again.
  *
@@ -33,8 +35,7 @@ static gy_status check_heads(const char *name, const gy_attributes *attributes,
 {
     char texts[3][GY_TYPE_TEXT_BYTES];
     const int64_t *q = inputs[0].sizes, *k = inputs[1].sizes, *v = inputs[2].sizes;
-    GY_TRY(gy_need_real(name, inputs, 0));
-    GY_TRY(gy_need_same_dtype(name, &inputs[0], &inputs[1]));
+    GY_TRY(gy_ops_need_operands(name, inputs));
     GY_TRY(gy_need_same_dtype(name, &inputs[0], &inputs[2]));
     bool fits = inputs[0].rank == 4 && inputs[1].rank == 4 && inputs[2].rank == 4;
     fits = fits && q[0] == k[0] && q[0] == v[0] && q[2] == k[2] && q[2] == v[2];
@@ -61,6 +62,7 @@ static gy_status check_heads(const char *name, const gy_attributes *attributes,
 static gy_type out_type(const gy_type *inputs)
 {
     gy_type type = gy_type_like(&inputs[0]);
+    type.dtype = gy_ops_product_dtype(&inputs[0]);
     type.sizes[3] = inputs[2].sizes[3];
     return type;
 }
@@ -68,7 +70,7 @@ static gy_type out_type(const gy_type *inputs)
 /* (B,H,T) */
 static gy_type lse_type(const gy_type *inputs)
 {
-    gy_type type = gy_type_plain(inputs[0].dtype, 3);
+    gy_type type = gy_type_plain(gy_ops_product_dtype(&inputs[0]), 3);
     type.sizes[0] = inputs[0].sizes[0];
     type.sizes[1] = inputs[0].sizes[2];
     type.sizes[2] = inputs[0].sizes[1];
@@ -91,7 +93,8 @@ static gy_status slope_infer(const gy_attributes *attributes, const gy_type *inp
     (void)input_count;
     char texts[2][GY_TYPE_TEXT_BYTES];
     GY_TRY(check_heads("attention_gradient", attributes, inputs));
-    const gy_type expected[3] = {out_type(inputs), lse_type(inputs), out_type(inputs)};
+    gy_type expected[3] = {out_type(inputs), lse_type(inputs), out_type(inputs)};
+    expected[2].dtype = inputs[0].dtype; /* an operand of products, as q, k and v are */
     for (int i = 3; i < 6; i++) {
         if (!gy_type_is_same_shape(&inputs[i], &expected[i - 3])) {
             return gy_fail(GY_SHAPE, "attention_gradient: %s is %s, expected %s",
@@ -99,6 +102,7 @@ static gy_status slope_infer(const gy_attributes *attributes, const gy_type *inp
                            gy_type_text(&expected[i - 3], texts[1]));
         }
         outputs[i - 3] = gy_type_like(&inputs[i - 3]);
+        outputs[i - 3].dtype = gy_ops_product_dtype(&inputs[0]);
     }
     return GY_OK;
 }
@@ -280,10 +284,17 @@ static gy_status slope_reference(const gy_kernel_call *call)
 
 /* ---- from other rows: all scores at once ---- */
 
+/* Operands of 16 bits in float32, in which their products are exact. */
 static gy_value swap_heads(gy_builder *builder, gy_value value)
 {
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
+    const gy_type *type = value.node < 0 ? NULL : builder->ops->type(builder, value);
+    if (type != NULL && gy_ops_product_dtype(type) != type->dtype) {
+        attributes.cast.dtype = gy_ops_product_dtype(type);
+        value = gy_build(builder, &gy_ops_row_cast, &attributes, &value, 1);
+        memset(&attributes, 0, sizeof(attributes));
+    }
     memcpy(attributes.permute.dims, (const int32_t[]){0, 2, 1, 3}, 4 * sizeof(int32_t));
     return gy_build(builder, &gy_ops_row_transpose, &attributes, &value, 1);
 }
@@ -414,12 +425,18 @@ static gy_status attention_gradient(gy_builder *builder, const gy_applied *node,
     if (dy[0].node < 0 || dy[1].node >= 0) {
         return gy_ops_expanded_gradient(builder, &gy_ops_row_attention, node, dy, dx);
     }
-    const gy_value inputs[6] = {node->inputs[0],  node->inputs[1],  node->inputs[2],
-                                node->outputs[0], node->outputs[1], dy[0]};
+    const gy_value q = node->inputs[0];
+    const gy_value inputs[6] = {q,
+                                node->inputs[1],
+                                node->inputs[2],
+                                node->outputs[0],
+                                node->outputs[1],
+                                gy_ops_build_as(builder, dy[0], q)};
     gy_value slopes =
         gy_build(builder, &gy_ops_row_attention_gradient, node->attributes, inputs, 6);
     for (int k = 0; k < 3; k++) {
-        dx[k] = slopes.node < 0 ? GY_NO_VALUE : (gy_value){slopes.node, slopes.output + k};
+        const gy_value slope = {slopes.node, slopes.output + k};
+        dx[k] = slopes.node < 0 ? GY_NO_VALUE : gy_ops_build_as(builder, slope, q);
     }
     return GY_OK;
 }
@@ -541,7 +558,6 @@ static gy_status packed_infer(const gy_attributes *attributes, const gy_type *in
 {
     (void)input_count;
     gy_type parts[3];
-    GY_TRY(gy_need_real("attention_packed", inputs, 0));
     GY_TRY(packed_types("attention_packed", inputs, parts));
     return attention_infer(attributes, parts, 3, outputs);
 }
@@ -551,11 +567,11 @@ static gy_status packed_slope_infer(const gy_attributes *attributes, const gy_ty
 {
     gy_type all[6], slopes[3];
     (void)input_count;
-    GY_TRY(gy_need_real("attention_packed_gradient", inputs, 0));
     GY_TRY(packed_types("attention_packed_gradient", inputs, all));
     memcpy(all + 3, inputs + 1, 3 * sizeof(gy_type));
     GY_TRY(slope_infer(attributes, all, 6, slopes));
     outputs[0] = gy_type_like(&inputs[0]);
+    outputs[0].dtype = gy_ops_product_dtype(&inputs[0]);
     return GY_OK;
 }
 
@@ -629,9 +645,12 @@ static gy_status packed_gradient(gy_builder *builder, const gy_applied *node,
     if (dy[0].node < 0 || dy[1].node >= 0) {
         return gy_ops_expanded_gradient(builder, &gy_ops_row_attention_packed, node, dy, dx);
     }
-    const gy_value inputs[4] = {node->inputs[0], node->outputs[0], node->outputs[1], dy[0]};
-    dx[0] =
+    const gy_value qkv = node->inputs[0];
+    const gy_value inputs[4] = {qkv, node->outputs[0], node->outputs[1],
+                                gy_ops_build_as(builder, dy[0], qkv)};
+    const gy_value slope =
         gy_build(builder, &gy_ops_row_attention_packed_gradient, node->attributes, inputs, 4);
+    dx[0] = gy_ops_build_as(builder, slope, qkv);
     return GY_OK;
 }
 

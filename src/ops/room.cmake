@@ -14,4 +14,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         COMPILE_OPTIONS "${tile_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mbmi2;-mprefer-vector-width=512")
     set_source_files_properties(${lanes}/winograd.c ${lanes}/narrow.c PROPERTIES
         COMPILE_OPTIONS "${tile_flags};-ffp-contract=fast;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mprefer-vector-width=512")
+    set_source_files_properties(${lanes}/pairs.c PROPERTIES
+        COMPILE_OPTIONS "${tile_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mfma;-mprefer-vector-width=512")
 endif()

@@ -18,7 +18,7 @@
 
 /* Below so many results or terms of a sum, narrowing costs what the product gains
  * (docs/decisions/058-mixed-precision.md). */
-enum { LEAST_SIDE = 32 };
+enum { LEAST_SIDE = 32, LEAST_HEAD = 16 };
 
 typedef struct narrowing {
     gy_pass pass;
@@ -32,23 +32,37 @@ static bool is_convolution(const gy_op *op)
            op == &gy_ops_row_conv2d_filter_gradient;
 }
 
-static bool is_product(const gy_op *op)
+static bool is_matmul(const gy_op *op)
 {
-    return op == &gy_ops_row_matmul || op == &gy_ops_row_matmul_over_rows || is_convolution(op);
+    return op == &gy_ops_row_matmul || op == &gy_ops_row_matmul_over_rows;
 }
 
-/* Computes products, and has no kernel for 16 bits. */
-static bool is_other_product(const gy_op *op)
+/* Which inputs of a row are operands of its products; 0: it has none. */
+static uint32_t operands_of(const gy_op *op)
 {
-    return op == &gy_ops_row_attention || op == &gy_ops_row_attention_gradient ||
-           op == &gy_ops_row_attention_packed || op == &gy_ops_row_attention_packed_gradient;
+    return is_matmul(op) || is_convolution(op)           ? 3
+           : op == &gy_ops_row_attention                 ? 7          /* q, k, v */
+           : op == &gy_ops_row_attention_gradient        ? 7 | 1 << 5 /* and dout */
+           : op == &gy_ops_row_attention_packed          ? 1
+           : op == &gy_ops_row_attention_packed_gradient ? 1 | 1 << 3
+                                                         : 0;
+}
+
+static bool is_product(const gy_op *op)
+{
+    return operands_of(op) != 0;
+}
+
+static bool is_operand(const gy_graph_node *node, int input)
+{
+    return (operands_of(node->op) >> input & 1) != 0;
 }
 
 /* Terms of each sum. */
 static double terms_of(const gy_graph *graph, const gy_graph_node *node)
 {
     const gy_type *a = gy_graph_type(graph, node->inputs[0]);
-    GY_ASSERT(is_product(node->op) && a->rank >= 2);
+    GY_ASSERT(is_matmul(node->op) && a->rank >= 2);
     if (node->op == &gy_ops_row_matmul) {
         return (double)a->sizes[a->rank - (node->attributes.matmul.transpose_a ? 2 : 1)];
     }
@@ -69,10 +83,21 @@ static bool has_blocks(const gy_graph *graph, const gy_graph_node *node)
     return filters->sizes[0] % 16 == 0 && filters->sizes[1] % 16 == 0;
 }
 
+/* Heads (B,T,H,d), or packed (B,T,H,3,d), that are long and wide enough. */
+static bool has_large_heads(const gy_graph *graph, const gy_graph_node *node)
+{
+    const gy_type *q = gy_graph_type(graph, node->inputs[0]);
+    GY_ASSERT(q->rank == 4 || q->rank == 5);
+    return q->sizes[1] >= LEAST_SIDE && q->sizes[q->rank - 1] >= LEAST_HEAD;
+}
+
 static bool pays(const gy_graph *graph, const gy_graph_node *node)
 {
     if (is_convolution(node->op)) {
         return has_blocks(graph, node);
+    }
+    if (!is_matmul(node->op)) {
+        return has_large_heads(graph, node);
     }
     const gy_type *c = &node->types[0];
     GY_ASSERT(c->rank >= 2);
@@ -89,14 +114,10 @@ static gy_dtype choose(const gy_graph *graph, const gy_graph_node *node, const c
 {
     const gy_dtype pinned = (gy_dtype)node->mark.precision;
     *why = NULL;
-    GY_ASSERT(is_product(node->op) || is_other_product(node->op));
+    GY_ASSERT(is_product(node->op));
     if (pinned != GY_DTYPE_NONE) {
         *why = "pinned";
         return pinned;
-    }
-    if (!is_product(node->op)) {
-        *why = "no kernel for 16 bits";
-        return GY_F32;
     }
     if (graph->precision != GY_F32 && !pays(graph, node)) {
         *why = is_convolution(node->op) ? "channels no multiple of 16" : "too small to gain";
@@ -141,27 +162,34 @@ static gy_value narrowed(narrowing *n, gy_value in, gy_dtype dtype, const gy_gra
 
 static bool is_wide(const gy_graph *graph, const gy_graph_node *node)
 {
-    GY_ASSERT(node->input_count == 2);
-    return gy_graph_type(graph, node->inputs[0])->dtype == GY_F32 &&
-           gy_graph_type(graph, node->inputs[1])->dtype == GY_F32;
+    GY_ASSERT(is_product(node->op));
+    for (int k = 0; k < node->input_count; k++) {
+        if (gy_graph_type(graph, node->inputs[k])->dtype != GY_F32) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static gy_status narrow(narrowing *n, int32_t index, gy_dtype dtype)
 {
     const gy_graph_node *node = &n->pass.in->nodes[index];
-    gy_value inputs[2];
+    gy_value inputs[GY_OP_INPUTS_MAX];
     GY_ASSERT(index >= 0 && index < n->pass.in->node_count);
-    GY_ASSERT(node->input_count == 2 && node->output_count == 1);
-    GY_ASSERT(node->types[0].dtype == GY_F32);
-    for (int k = 0; k < 2; k++) {
-        inputs[k] = narrowed(n, node->inputs[k], dtype, node);
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX && node->types[0].dtype == GY_F32);
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = is_operand(node, k) ? narrowed(n, node->inputs[k], dtype, node)
+                                        : gy_pass_get(&n->pass, node->inputs[k]);
     }
-    const gy_value value = gy_graph_apply_typed(n->pass.out, node->op, &node->attributes,
-                                                inputs, 2, node->types, 1, node->name);
+    const gy_value value =
+        gy_graph_apply_typed(n->pass.out, node->op, &node->attributes, inputs,
+                             node->input_count, node->types, node->output_count, node->name);
     GY_TRY(gy_graph_status(n->pass.out));
-    GY_ASSERT(n->pass.out->nodes[value.node].output_count == 1);
+    GY_ASSERT(n->pass.out->nodes[value.node].output_count == node->output_count);
     gy_graph_inherit(&n->pass.out->nodes[value.node], node);
-    gy_pass_set(&n->pass, (gy_value){index, 0}, value);
+    for (int k = 0; k < node->output_count; k++) {
+        gy_pass_set(&n->pass, (gy_value){index, k}, (gy_value){value.node, value.output + k});
+    }
     return GY_OK;
 }
 
@@ -230,8 +258,8 @@ gy_status gy_pin_precision(gy_node node, gy_dtype dtype)
     char text[160];
     if (!is_product(pinned->op) || pinned->types[0].dtype != GY_F32) {
         return gy_fail(GY_ARG,
-                       "precision %s of %s (%s, %s): only products of f32, by gy_op_matmul and "
-                       "gy_op_conv2d, take one",
+                       "precision %s of %s (%s, %s): only products of f32, by gy_op_matmul, "
+                       "gy_op_conv2d and gy_op_attention, take one",
                        gy_dtype_name(dtype), pinned->name, pinned->op->name,
                        gy_type_text(&pinned->types[0], text));
     }
@@ -253,8 +281,7 @@ gy_status gy_graph_explain_precision(const gy_graph *graph, gy_text *text)
         const gy_graph_node *node = &graph->nodes[i];
         const char *why = NULL;
         char type[160];
-        if ((!is_product(node->op) && !is_other_product(node->op)) ||
-            node->types[0].dtype != GY_F32) {
+        if (!is_product(node->op) || node->types[0].dtype != GY_F32) {
             continue;
         }
         const gy_dtype dtype = gy_graph_type(graph, node->inputs[0])->dtype;

@@ -181,6 +181,103 @@ GY_TEST(convolutions_narrow_where_channels_are_blocks)
     gy_graph_free(g);
 }
 
+/* The attention of `positions` and its gradient, apart or packed; what is said of them. */
+static void check_attention(int64_t positions, bool is_packed, gy_dtype expected,
+                            const char *said)
+{
+    gy_graph *g = NULL, *out = NULL;
+    gy_node parts[3], slopes[3];
+    gy_text text = {.data = NULL};
+    const int64_t sizes[] = {2, positions, 2, 16, 16}, packed[] = {2, positions, 2, 3, 16};
+    const int count = is_packed ? 1 : 3;
+    assert_ok(gy_graph_new(&g));
+    for (int i = 0; i < count; i++) {
+        static const char *const names[] = {"q", "k", "v"};
+        parts[i] = gy_graph_parameter(g, names[i], GY_F32, is_packed ? packed : sizes,
+                                      is_packed ? 5 : 4, gy_init_glorot());
+    }
+    const gy_node y = is_packed ? gy_op_attention_packed(parts[0], NULL)
+                                : gy_op_attention(parts[0], parts[1], parts[2], NULL);
+    const gy_node loss = gy_op_sum(gy_op_square(y), 0, false);
+    assert_ok(gy_op_gradients(loss, parts, count, slopes));
+    assert_ok(gy_graph_precision(g, GY_BF16));
+    gy_graph *bound = bind(g, 1, 4, slopes, count);
+    assert_ok(gy_compile(bound, 0, &text, &out));
+    int found = 0;
+    for (int32_t i = 0; i < out->node_count; i++) {
+        const gy_graph_node *node = &out->nodes[i];
+        const bool is_back = node->op == &gy_ops_row_attention_gradient ||
+                             node->op == &gy_ops_row_attention_packed_gradient;
+        if (!is_back && node->op != &gy_ops_row_attention &&
+            node->op != &gy_ops_row_attention_packed) {
+            continue;
+        }
+        found++;
+        for (int k = 0; k < node->input_count; k++) {
+            const bool is_result = is_back && (k == count || k == count + 1); /* out, lse */
+            assert_int_equal(gy_graph_type(out, node->inputs[k])->dtype,
+                             is_result ? GY_F32 : expected);
+        }
+        for (int k = 0; k < node->output_count; k++) {
+            assert_int_equal(node->types[k].dtype, GY_F32);
+        }
+    }
+    assert_int_equal(found, 2);
+    assert_non_null(strstr(gy_text_get(&text), said));
+    gy_text_free(&text);
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+GY_TEST(attention_narrows_what_its_products_read)
+{
+    check_attention(32, false, GY_BF16, "f32[2,32,2,16]: bf16\n");
+    check_attention(32, true, GY_BF16, "f32[2,32,2,3,16]: bf16\n");
+    check_attention(31, false, GY_F32, "f32[2,31,2,16]: f32, too small to gain\n");
+}
+
+/* Slopes of q, k and v: narrowed by the pass, or by casts in the graph. */
+static void run_attention(bool is_by_hand, gy_tensor *slopes[3])
+{
+    static const char *const names[] = {"q", "k", "v"};
+    const int64_t sizes[] = {2, 32, 2, 16};
+    gy_graph *g = NULL;
+    gy_session *session = NULL;
+    gy_node parts[3], read[3], made[3];
+    assert_ok(gy_graph_new(&g));
+    for (int i = 0; i < 3; i++) {
+        parts[i] = gy_graph_parameter(g, names[i], GY_F32, sizes, 4, gy_init_glorot());
+        read[i] = is_by_hand ? gy_op_cast(parts[i], GY_BF16) : parts[i];
+    }
+    const gy_node y = gy_op_attention(read[0], read[1], read[2], NULL);
+    assert_ok(gy_op_gradients(gy_op_sum(gy_op_square(y), 0, false), parts, 3, made));
+    if (!is_by_hand) {
+        assert_ok(gy_graph_precision(g, GY_BF16));
+    }
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1, .seed = 3}, &session));
+    assert_ok(gy_session_run(session, NULL, 0, 2, made, 3, slopes));
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
+/* Those of the casts are rounded to what the casts give; nothing else differs. */
+GY_TEST(attention_of_casts_is_that_of_the_pass)
+{
+    gy_tensor *passed[3] = {NULL}, *cast[3] = {NULL};
+    run_attention(false, passed);
+    run_attention(true, cast);
+    for (int k = 0; k < 3; k++) {
+        for (int64_t i = 0; i < gy_tensor_count(passed[k]); i++) {
+            const double value = gy_tensor_get(passed[k], i);
+            assert_true(fabs(value) > 0);
+            assert_true(fabs(gy_tensor_get(cast[k], i) - value) <= 0x1p-8 * fabs(value));
+        }
+        gy_tensor_drop(passed[k]);
+        gy_tensor_drop(cast[k]);
+    }
+}
+
 /* ---- values ---- */
 
 /* x w of rounded operands in float64 is what the session gives, within the sums' tolerance. */

@@ -2,7 +2,9 @@
  * Attention and its gradient, one (batch, head) after another, by tiles of QUERIES positions of
  * q against KEYS positions of k: scores and probabilities exist for one tile alone. Products
  * are oneDNN's sgemm and OpenBLAS's dgemm, straight from the rows of the inputs (a head's
- * positions lie H d elements apart); what lies between is done row by row.
+ * positions lie H d elements apart); what lies between is done row by row. q, k, v and dout of
+ * bf16 are multiplied by AVX512-BF16, and so are probabilities and slopes of scores, rounded to
+ * bf16 then; scores, softmax and sums are float32.
  *
  * Forward, the maximum and the sum of a row grow from tile to tile, and what was summed up with
  * a smaller maximum is scaled down. The gradient makes the probabilities from the log-sum-exp.
@@ -17,6 +19,7 @@
  * @source Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer
  * calculation for softmax", 2018
  */
+#include "ops/avx512/pairs.h"
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/libraries.h"
 #include "ops/kernels/tiles.h"
@@ -40,9 +43,10 @@ typedef struct row_functions {
 typedef struct heads {
     const gy_kernel_call *call;
     const row_functions *row;
-    const gy_dnnl *dnnl;                                       /* of float32 */
-    const gy_blas *blas;                                       /* of float64 */
-    size_t item;                                               /* bytes of an element */
+    const gy_dnnl *dnnl;            /* of float32 */
+    const gy_blas *blas;            /* of float64; bf16 has neither */
+    size_t item;                    /* bytes of a result's element */
+    size_t tile_bytes, piece_bytes; /* of the workspace */
     int64_t batches, queries, keys, count, width, value_width; /* B T S H d e */
     int64_t columns;                                           /* of a tile: KEYS or S */
     int64_t pieces; /* that run at the same time, each with workspace of its own */
@@ -56,21 +60,40 @@ typedef struct tile {
     heads *all;
     int64_t piece, b, h, t, rows, s, columns;
     char *first, *second;  /* (QUERIES, all->columns) */
+    char *pairs;           /* gy_pairs_bytes of the largest product */
     double means[QUERIES]; /* of the gradient: dout out of each row */
 } tile;
 
-static bool attention_accepts(const gy_kernel_query *query)
+/* q, k, v and dout, which products read: of 16 bits where the others are float32. */
+static bool is_operand(const gy_kernel_query *query, int input)
+{
+    const bool is_packed = query->inputs[0].rank == 5;
+    return is_packed ? input == 0 || input == 3 : input < 3 || input == 5;
+}
+
+static bool accepts(const gy_kernel_query *query, gy_dtype operands, gy_dtype results)
 {
     const gy_view *q = &query->inputs[0], *v = &query->inputs[q->rank == 5 ? 0 : 2];
     for (int i = 0; i < query->input_count; i++) {
-        if (query->inputs[i].dtype != q->dtype) {
+        if (query->inputs[i].dtype != (is_operand(query, i) ? operands : results)) {
             return false;
         }
     }
     const int64_t d = q->sizes[q->rank - 1], e = v->sizes[v->rank - 1];
     const int64_t parts = q->rank == 5 ? 3 : 1, count = GY_MAX(q->sizes[2], (int64_t)1);
-    return gy_dtype_is_real(q->dtype) && d > 0 && e > 0 &&
+    return query->outputs[0].dtype == results && d > 0 && e > 0 &&
            GY_MAX(d, e) * count * parts < INT32_MAX;
+}
+
+static bool attention_accepts(const gy_kernel_query *query)
+{
+    const gy_dtype dtype = query->inputs[0].dtype;
+    return gy_dtype_is_real(dtype) && accepts(query, dtype, dtype);
+}
+
+static bool bf16_accepts(const gy_kernel_query *query)
+{
+    return gy_kernel_has_bf16() && accepts(query, GY_BF16, GY_F32);
 }
 
 static int64_t tile_columns(const gy_view *k)
@@ -85,14 +108,34 @@ static int64_t piece_count(const gy_kernel_query *query)
     return GY_MAX(GY_MIN(GY_MIN(q[0] * q[2], wanted), (int64_t)MAX_PIECES), (int64_t)1);
 }
 
+/* Bytes of a result's element. */
+static size_t item_of(gy_dtype operands)
+{
+    return operands == GY_F64 ? sizeof(double) : sizeof(float);
+}
+
 static size_t tile_bytes(const gy_view *k)
 {
-    return (size_t)(QUERIES * tile_columns(k)) * gy_dtype_bytes(k->dtype);
+    return (size_t)(QUERIES * tile_columns(k)) * item_of(k->dtype);
 }
 
 static const gy_view *keys_of(const gy_view *inputs)
 {
     return &inputs[inputs[0].rank == 5 ? 0 : 1];
+}
+
+/* What products of bf16 are laid out in: those of attend and attend_back. */
+static size_t pairs_bytes(const gy_view *inputs)
+{
+    const gy_view *q = &inputs[0], *k = keys_of(inputs), *v = &inputs[q->rank == 5 ? 0 : 2];
+    const int64_t d = q->sizes[q->rank - 1], e = v->sizes[v->rank - 1];
+    const int64_t width = GY_MAX(d, e), columns = tile_columns(k);
+    if (q->dtype != GY_BF16) {
+        return 0;
+    }
+    return GY_MAX(GY_MAX(gy_pairs_bytes(QUERIES, columns, width),
+                         gy_pairs_bytes(QUERIES, width, columns)),
+                  gy_pairs_bytes(columns, width, QUERIES));
 }
 
 static bool is_forward(const gy_op *op)
@@ -101,10 +144,15 @@ static bool is_forward(const gy_op *op)
 }
 
 /* One tile forward, two backward. */
+static size_t piece_bytes(const gy_op *op, const gy_view *inputs)
+{
+    const size_t tiles = is_forward(op) ? 1 : 2;
+    return tiles * tile_bytes(keys_of(inputs)) + pairs_bytes(inputs);
+}
+
 static size_t attention_workspace(const gy_kernel_query *query)
 {
-    const size_t tiles = is_forward(query->op) ? 1 : 2;
-    return tiles * (size_t)piece_count(query) * tile_bytes(keys_of(query->inputs));
+    return (size_t)piece_count(query) * piece_bytes(query->op, query->inputs);
 }
 
 static gy_status attention_prepare(const gy_kernel_query *query, void **state)
@@ -217,7 +265,7 @@ static const row_functions rows_f64 = {
 typedef struct matrix {
     void *data;
     int64_t step;
-    bool is_turned;
+    bool is_turned, is_half; /* of bf16 */
 } matrix;
 
 typedef struct product {
@@ -225,10 +273,29 @@ typedef struct product {
     double alpha, beta;
 } product;
 
-/* c (m,n) = alpha a b + beta c, a (m,k) and b (k,n) turned where they say so. */
+static gy_pairs_operand operand_of(matrix m)
+{
+    return (gy_pairs_operand){m.data, m.step, m.is_turned, !m.is_half};
+}
+
+/* c (m,n) = alpha a b + beta c, beta 0 or 1, a (m,k) and b (k,n) turned where they say so. */
 static void multiply(const tile *at, product p, matrix a, matrix b, matrix c)
 {
     heads *all = at->all;
+    if (b.is_half) {
+        const gy_pairs_product pairs = {.m = p.m,
+                                        .n = p.n,
+                                        .k = p.k,
+                                        .a = operand_of(a),
+                                        .b = operand_of(b),
+                                        .alpha = (float)p.alpha,
+                                        .adds = p.beta != 0,
+                                        .c = c.data,
+                                        .c_step = c.step,
+                                        .workspace = at->pairs};
+        gy_pairs_multiply(&pairs);
+        return;
+    }
     if (all->dnnl == NULL) {
         all->blas->dgemm(GY_BLAS_ROW_MAJOR, a.is_turned ? GY_BLAS_TRANSPOSED : GY_BLAS_PLAIN,
                          b.is_turned ? GY_BLAS_TRANSPOSED : GY_BLAS_PLAIN, (int)p.m, (int)p.n,
@@ -261,8 +328,8 @@ static matrix rows_of(const tile *at, const gy_view *view, int part, int64_t pos
     const int64_t parts = view->rank == 5 ? 3 : 1, width = sizes[view->rank - 1];
     const int64_t row = (at->b * sizes[1] + position) * sizes[2] + at->h;
     const int64_t offset = (row * parts + (parts == 3 ? part : 0)) * width;
-    return (matrix){(char *)view->data + (size_t)offset * at->all->item,
-                    sizes[2] * parts * width, false};
+    return (matrix){(char *)view->data + (size_t)offset * gy_dtype_bytes(view->dtype),
+                    sizes[2] * parts * width, false, view->dtype == GY_BF16};
 }
 
 static matrix input_rows(const tile *at, int input, int64_t position)
@@ -284,12 +351,12 @@ static matrix turned(matrix m)
 
 static matrix scores_of(const tile *at, char *data)
 {
-    return (matrix){data, at->all->columns, false};
+    return (matrix){data, at->all->columns, false, false};
 }
 
 static void *row_of(const tile *at, matrix m, int64_t row)
 {
-    return (char *)m.data + (size_t)(row * m.step) * at->all->item;
+    return (char *)m.data + (size_t)(row * m.step) * (m.is_half ? 2 : at->all->item);
 }
 
 /* How many keys query t sees in all. */
@@ -395,9 +462,15 @@ static bool has_clean_rows(const tile *at)
 static void take_means(tile *at)
 {
     const matrix out = input_rows(at, OUT, at->t), dout = input_rows(at, DOUT, at->t);
+    const int64_t e = at->all->value_width;
     for (int64_t r = 0; r < at->rows; r++) {
-        at->means[r] =
-            at->all->row->dot(row_of(at, dout, r), row_of(at, out, r), at->all->value_width);
+        const void *slope = row_of(at, dout, r);
+        if (dout.is_half) {
+            const gy_tile row = {.inputs = {slope}, .output = at->pairs, .count = e};
+            gy_tiles()->find(GY_CODE_cast, GY_BF16, GY_F32)(&row);
+            slope = at->pairs;
+        }
+        at->means[r] = at->all->row->dot(slope, row_of(at, out, r), e);
     }
 }
 
@@ -478,11 +551,14 @@ static void run_tile(tile *at)
 static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     heads *all = arg;
-    const size_t bytes = tile_bytes(keys_of(all->call->inputs));
+    const size_t tiles = all->is_forward ? 1 : 2;
     for (int64_t piece = begin; piece < end; piece++) {
-        char *own =
-            (char *)all->call->workspace + (size_t)piece * bytes * (all->is_forward ? 1 : 2);
-        tile at = {.all = all, .piece = piece, .first = own, .second = own + bytes};
+        char *own = (char *)all->call->workspace + (size_t)piece * all->piece_bytes;
+        tile at = {.all = all,
+                   .piece = piece,
+                   .first = own,
+                   .second = own + all->tile_bytes,
+                   .pairs = own + tiles * all->tile_bytes};
         const int64_t total = all->batches * all->count;
         int64_t i = total * piece / all->pieces;
         for (; i < total * (piece + 1) / all->pieces; i++) {
@@ -503,8 +579,10 @@ static gy_status attention_run(const gy_kernel_call *call)
     const double scale = call->attributes->attention.scale;
     GY_ASSERT(call->state != NULL && k->sizes[1] > 0);
     heads all = {.call = call,
-                 .row = q->dtype == GY_F32 ? &rows_f32 : &rows_f64,
-                 .item = gy_dtype_bytes(q->dtype),
+                 .row = q->dtype == GY_F64 ? &rows_f64 : &rows_f32,
+                 .item = item_of(q->dtype),
+                 .tile_bytes = tile_bytes(k),
+                 .piece_bytes = piece_bytes(call->op, call->inputs),
                  .batches = q->sizes[0],
                  .queries = q->sizes[1],
                  .keys = k->sizes[1],
@@ -517,7 +595,9 @@ static gy_status attention_run(const gy_kernel_call *call)
                  .is_packed = q->rank == 5,
                  .is_forward = is_forward(call->op),
                  .is_causal = call->attributes->attention.is_causal};
-    GY_TRY(q->dtype == GY_F32 ? gy_dnnl_get(&all.dnnl) : gy_blas_get(&all.blas));
+    if (q->dtype != GY_BF16) {
+        GY_TRY(q->dtype == GY_F32 ? gy_dnnl_get(&all.dnnl) : gy_blas_get(&all.blas));
+    }
     for (int i = 0; i < call->output_count && !all.is_forward; i++) {
         gy_view_zero(&call->outputs[i]); /* slopes are added up over the queries */
     }
@@ -536,6 +616,15 @@ static void attention_release(void *state)
 const gy_kernel gy_kernel_attention = {
     .name = "tiles attention",
     .accepts = attention_accepts,
+    .workspace_bytes = attention_workspace,
+    .prepare = attention_prepare,
+    .release = attention_release,
+    .run = attention_run,
+};
+
+const gy_kernel gy_kernel_attention_bf16 = {
+    .name = "tiles bf16 attention",
+    .accepts = bf16_accepts,
     .workspace_bytes = attention_workspace,
     .prepare = attention_prepare,
     .release = attention_release,

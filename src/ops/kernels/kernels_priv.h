@@ -17,6 +17,7 @@ extern const gy_kernel gy_kernel_conv_bf16;
 extern const gy_kernel gy_kernel_winograd;
 extern const gy_kernel gy_kernel_softmax, gy_kernel_cross_entropy, gy_kernel_argmax;
 extern const gy_kernel gy_kernel_cross_entropy_gradient, gy_kernel_attention;
+extern const gy_kernel gy_kernel_attention_bf16;
 extern const gy_kernel gy_kernel_pick, gy_kernel_find, gy_kernel_layer_norm_gradient;
 extern const gy_kernel gy_kernel_layer_norm, gy_kernel_transpose, gy_kernel_slice;
 extern const gy_kernel gy_kernel_pad, gy_kernel_concat, gy_kernel_broadcast, gy_kernel_gather;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { WIDEN_CHUNK = 1 << 15, INPUTS_MAX = 3 };
+enum { WIDEN_CHUNK = 1 << 15, INPUTS_MAX = 6 };
 
 typedef struct widened {
     const gy_kernel *kernel;
@@ -19,6 +19,10 @@ static const gy_kernel *kernel_of(const gy_op *op)
 {
     if (op == &gy_ops_row_matmul || op == &gy_ops_row_matmul_over_rows) {
         return &gy_kernel_matmul_f32;
+    }
+    if (op == &gy_ops_row_attention || op == &gy_ops_row_attention_gradient ||
+        op == &gy_ops_row_attention_packed || op == &gy_ops_row_attention_packed_gradient) {
+        return &gy_kernel_attention;
     }
     return &gy_kernel_conv_f32;
 }
