@@ -9,7 +9,7 @@ set(GYRE_BESIDE mpi ucx)
 # The .c files of a room that belong to its library.
 function(gyre_room_sources room out)
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c
-        ${CMAKE_SOURCE_DIR}/src/${room}/*/*.c)
+        ${CMAKE_SOURCE_DIR}/src/${room}/*/*.c ${CMAKE_SOURCE_DIR}/src/${room}/*/*/*.c)
     list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.c$")
     set(${out} ${sources} PARENT_SCOPE)
 endfunction()

@@ -74,7 +74,7 @@ endfunction()
 # The tests of a room of src.
 function(gyre_room_tests room)
     file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*_test.c
-        ${CMAKE_SOURCE_DIR}/src/${room}/*/*_test.c)
+        ${CMAKE_SOURCE_DIR}/src/${room}/*/*_test.c ${CMAKE_SOURCE_DIR}/src/${room}/*/*/*_test.c)
     foreach(source IN LISTS tests)
         get_filename_component(stem ${source} NAME_WE)
         gyre_test(${room}_${stem} ${room} ${source})

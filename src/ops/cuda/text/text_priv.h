@@ -1,0 +1,65 @@
+/**
+ * How texts are printed: snippets of CUDA C with $keys, and the fields of the struct that a
+ * kernel gets, in the order of the launch's words.
+ */
+#ifndef GY_OPS_CUDA_TEXT_TEXT_PRIV_H
+#define GY_OPS_CUDA_TEXT_TEXT_PRIV_H
+
+#include "ops/cuda/text/text.h"
+#include "ops/kernels/tiles.h"
+#include "tensor/tensor.h"
+
+enum { GY_CUDA_THREADS = 256, GY_CUDA_KEY_BYTES = 24 };
+
+typedef struct gy_cuda_writer {
+    const gy_kernel_call *call;
+    gy_cuda_text *text;
+    gy_text fields, kernels;
+} gy_cuda_writer;
+
+/** A $name in a snippet, and what stands for it. */
+typedef struct gy_cuda_key {
+    const char *name, *value;
+} gy_cuda_key;
+
+/* ---- types ---- */
+
+/** "float"; 16-bit floating types are their bits. */
+const char *gy_cuda_type_name(gy_dtype dtype);
+/** An unsigned type of as many bytes: for what moves without being looked at. */
+const char *gy_cuda_bits_name(gy_dtype dtype);
+/** "f" for float32, "" for float64: of functions and numbers. */
+const char *gy_cuda_suffix(gy_dtype dtype);
+
+/* ---- printing ---- */
+
+/** Add a snippet to the kernels; `keys` ends with a name that is NULL. A $name without a key is
+ * a bug. */
+void gy_cuda_print(gy_cuda_writer *w, const char *snippet, const gy_cuda_key *keys);
+/** A field of the struct, and its word of the launch: long long, or double. */
+void gy_cuda_number(gy_cuda_writer *w, const char *name, int64_t value);
+void gy_cuda_real(gy_cuda_writer *w, const char *name, double value);
+/** Fields for all inputs and outputs (in0 …, out0 …), workspace, fault: once, before numbers.
+ * `as_bits`: as unsigned types, for what moves. */
+void gy_cuda_fields(gy_cuda_writer *w, bool as_bits);
+/** `blocks` blocks of `threads` threads, or as many as `count` elements want. */
+void gy_cuda_launch_blocks(gy_cuda_writer *w, const char *name, int64_t blocks, int threads);
+void gy_cuda_launch_each(gy_cuda_writer *w, const char *name, int64_t count);
+/** No kernel, and why. */
+void gy_cuda_refuse(gy_cuda_writer *w, const char *reason);
+/** That the integers of this input are checked. */
+void gy_cuda_check_index(gy_cuda_writer *w, int input, const char *what, int64_t size);
+
+/** Threads of a block that works on a line of `length` elements: a power of two. */
+int gy_cuda_line_threads(int64_t length);
+/** "unsigned" where no index reaches 2^31, else "long long". */
+const char *gy_cuda_index_name(int64_t reach);
+
+/* ---- what prints rows; each refuses what it cannot ---- */
+
+void gy_cuda_write_program(gy_cuda_writer *w);
+
+/** What stands before every text, in pieces; NULL ends it. */
+extern const char *const gy_cuda_prelude[];
+
+#endif

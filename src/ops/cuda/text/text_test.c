@@ -1,0 +1,320 @@
+/*
+ * Goal: each row has a text or says why not, and its kernels give what the plain definition
+ * gives in float64 (within 1e-12, float32 within 1e-5), over the rows' own samples, random
+ * small shapes and some long ones, in either order of threads.
+ */
+#include "cuda_text_kit.h"
+#include "ops/ops.h"
+#include "ops_eager.h"
+#include "ops_random.h"
+
+#include <math.h>
+
+enum { RANDOM_SAMPLES = 6, CASES_MAX = 2048 };
+
+typedef struct example {
+    const gy_op *op;
+    gy_attributes attributes;
+    int input_count, output_count, at;
+    bool is_f32;
+    gy_view inputs[GY_OP_INPUTS_MAX], wide[GY_OP_INPUTS_MAX];
+    gy_view wanted[GY_OP_OUTPUTS_MAX], got[GY_OP_OUTPUTS_MAX];
+} example;
+
+static bool is_real(gy_dtype dtype)
+{
+    return dtype == GY_F32 || dtype == GY_F64;
+}
+
+static gy_kernel_call call_of(example *e, gy_view *inputs, gy_view *outputs)
+{
+    return (gy_kernel_call){.op = e->op,
+                            .attributes = &e->attributes,
+                            .inputs = inputs,
+                            .input_count = e->input_count,
+                            .outputs = outputs,
+                            .output_count = e->output_count};
+}
+
+static void make_outputs(const example *e, const gy_view *inputs, gy_view *outputs)
+{
+    gy_type types[GY_OP_INPUTS_MAX], results[GY_OP_OUTPUTS_MAX];
+    for (int i = 0; i < e->input_count; i++) {
+        types[i] = ops_eager_type_of(&inputs[i]);
+    }
+    assert_ok(e->op->infer(&e->attributes, types, e->input_count, results));
+    for (int o = 0; o < e->output_count; o++) {
+        gy_view view = gy_view_of(NULL, results[o].dtype, results[o].sizes, results[o].rank);
+        view.data = gy_alloc("test.view", gy_view_bytes(&view));
+        assert_non_null(view.data);
+        outputs[o] = view;
+        if (gy_view_bytes(&view) > 0) {
+            memset(view.data, 0x7b, gy_view_bytes(&view));
+        }
+    }
+}
+
+/* Values in the tested type, and the same in float64. Views end where their memory does. */
+static void make_example(example *e, const gy_op *op, const gy_ops_sample *sample, bool is_f32,
+                         gy_random *random)
+{
+    *e = (example){.op = op,
+                   .attributes = sample->attributes,
+                   .input_count = sample->input_count,
+                   .output_count = op->output_count,
+                   .is_f32 = is_f32};
+    for (int i = 0; i < e->input_count; i++) {
+        gy_view drawn = ops_eager_draw(sample, i, is_f32 ? GY_F32 : GY_F64, random);
+        gy_view view = gy_view_of(NULL, drawn.dtype, drawn.sizes, drawn.rank);
+        gy_view wide = gy_view_of(NULL, is_real(drawn.dtype) ? GY_F64 : drawn.dtype,
+                                  drawn.sizes, drawn.rank);
+        view.data = gy_alloc("test.view", gy_view_bytes(&view));
+        wide.data = gy_alloc("test.view", gy_view_bytes(&wide));
+        assert_ok(gy_view_copy(&view, &drawn));
+        assert_ok(gy_view_copy(&wide, &drawn));
+        gy_free(drawn.data);
+        e->inputs[i] = view;
+        e->wide[i] = wide;
+    }
+    make_outputs(e, e->inputs, e->got);
+    make_outputs(e, e->wide, e->wanted);
+}
+
+static void free_example(example *e)
+{
+    for (int i = 0; i < e->input_count; i++) {
+        gy_free(e->inputs[i].data);
+        gy_free(e->wide[i].data);
+    }
+    for (int o = 0; o < e->output_count; o++) {
+        gy_free(e->wanted[o].data);
+        gy_free(e->got[o].data);
+    }
+}
+
+static void compare(const example *e, int o)
+{
+    const gy_view *wanted = &e->wanted[o], *got = &e->got[o];
+    const double tolerance = got->dtype == GY_F32 ? 1e-5 : got->dtype == GY_F64 ? 1e-12 : 0;
+    for (int64_t i = 0; i < gy_view_count(wanted); i++) {
+        const double a = gy_element_get(wanted->dtype, wanted->data, i);
+        const double b = gy_element_get(got->dtype, got->data, i);
+        const bool is_nan = isnan(a) || isnan(b);
+        if (is_nan ? isnan(a) != isnan(b)
+                   : a != b && !(fabs(a - b) <= tolerance * (1 + fabs(a)))) {
+            fail_msg("%s %s, output %d at %lld: %.17g, expected %.17g", e->op->name,
+                     e->is_f32 ? "f32" : "f64", o, (long long)i, b, a);
+        }
+    }
+}
+
+static void run_example(const texts *all, example *e)
+{
+    gy_kernel_call reference = call_of(e, e->wide, e->wanted);
+    gy_kernel_call call = call_of(e, e->inputs, e->got);
+    assert_ok(e->op->reference(&reference));
+    for (int o = 0; o < e->output_count; o++) { /* once in float32, as the result is */
+        gy_view same = e->wanted[o];
+        assert_int_equal(gy_view_count(&same), gy_view_count(&e->got[o]));
+    }
+    void *first[GY_OP_OUTPUTS_MAX];
+    for (int order = 0; order < 2; order++) {
+        texts_order(all, order);
+        assert_int_equal(texts_run(all, e->at, &call), UINT64_MAX);
+        for (int o = 0; o < e->output_count; o++) {
+            const size_t bytes = gy_view_bytes(&e->got[o]);
+            if (order == 0) {
+                compare(e, o);
+                first[o] = gy_alloc("test", bytes);
+                memcpy(first[o], e->got[o].data, bytes);
+            } else {
+                if (memcmp(first[o], e->got[o].data, bytes) != 0) {
+                    fail_msg("%s: other bits in another order of threads", e->op->name);
+                }
+                gy_free(first[o]);
+            }
+        }
+    }
+}
+
+/* ---- which rows have a text ---- */
+
+typedef struct absent {
+    const gy_op *op;
+    const char *why; /* part of the reason */
+} absent;
+
+/* All rows that run on the CPU whatever the views: kept exact. */
+static const absent absents[] = {
+    {&gy_ops_row_input, "fed"},
+    {&gy_ops_row_parameter, "fed"},
+    {&gy_ops_row_literal, "fed"},
+    {&gy_ops_row_assign, "executor stores"},
+    {&gy_ops_row_matmul, "cublasLt"},
+    {&gy_ops_row_matmul_over_rows, "cublasLt"},
+    {&gy_ops_row_matmul_update, "cublasLt"},
+    {&gy_ops_row_conv2d, "unfolded"},
+    {&gy_ops_row_conv2d_input_gradient, "unfolded"},
+    {&gy_ops_row_conv2d_filter_gradient, "unfolded"},
+    {&gy_ops_row_batch_norm, "expansion"},
+    {&gy_ops_row_variance, "expansion"},
+    {&gy_ops_row_reorder, "layout"},
+    {&gy_ops_row_allreduce, "exchanges"},
+    {&gy_ops_row_reduce_scatter, "exchanges"},
+    {&gy_ops_row_allgather, "exchanges"},
+    {&gy_ops_row_alltoall, "exchanges"},
+    {&gy_ops_row_send, "exchanges"},
+    {&gy_ops_row_receive, "exchanges"},
+    {&gy_ops_row_identity, "no text"},
+    {&gy_ops_row_pin, "no text"},
+    {&gy_ops_row_argmax, "no text"},
+    {&gy_ops_row_count, "no text"},
+    {&gy_ops_row_softmax, "no text"},
+    {&gy_ops_row_log_softmax, "no text"},
+    {&gy_ops_row_cross_entropy, "no text"},
+    {&gy_ops_row_cross_entropy_gradient, "no text"},
+    {&gy_ops_row_attention, "no text"},
+    {&gy_ops_row_attention_gradient, "no text"},
+    {&gy_ops_row_attention_packed, "no text"},
+    {&gy_ops_row_attention_packed_gradient, "no text"},
+    {&gy_ops_row_cumsum, "no text"},
+    {&gy_ops_row_one_hot, "no text"},
+    {&gy_ops_row_max_pool, "no text"},
+    {&gy_ops_row_max_pool_gradient, "no text"},
+    {&gy_ops_row_max_pool_pick, "no text"},
+    {&gy_ops_row_average_pool, "no text"},
+    {&gy_ops_row_average_pool_gradient, "no text"},
+    {&gy_ops_row_layer_norm, "no text"},
+    {&gy_ops_row_layer_norm_gradient, "no text"},
+    {&gy_ops_row_reshape, "no text"},
+    {&gy_ops_row_broadcast_to, "no text"},
+    {&gy_ops_row_transpose, "no text"},
+    {&gy_ops_row_slice, "no text"},
+    {&gy_ops_row_pad, "no text"},
+    {&gy_ops_row_concat, "no text"},
+    {&gy_ops_row_gather, "no text"},
+    {&gy_ops_row_scatter_add, "no text"},
+    {&gy_ops_row_pick, "no text"},
+    {&gy_ops_row_pick_gradient, "no text"},
+    {&gy_ops_row_find, "no text"},
+    {&gy_ops_row_take_shard, "no text"},
+    {&gy_ops_row_fill, "no text"},
+};
+
+GY_TEST(rows_without_a_text_are_these_and_say_why)
+{
+    for (int i = 0; i < gy_ops_all_count; i++) {
+        const gy_op *op = gy_ops_all[i];
+        const char *reason = gy_cuda_text_reason(op);
+        size_t at = 0;
+        while (at < GY_COUNT(absents) && absents[at].op != op) {
+            at++;
+        }
+        if (at == GY_COUNT(absents)
+                ? reason != NULL
+                : reason == NULL || strstr(reason, absents[at].why) == NULL) {
+            fail_msg("%s: %s", op->name, reason != NULL ? reason : "has a text");
+        }
+    }
+}
+
+/* ---- values ---- */
+
+typedef struct bench {
+    texts all;
+    example examples[CASES_MAX];
+    int count;
+    int of_row[256]; /* cases of each row */
+} bench;
+
+static void add_sample(bench *b, int row, const gy_ops_sample *sample, gy_random *random)
+{
+    bool has_real = false;
+    for (int i = 0; i < sample->input_count; i++) {
+        has_real = has_real || sample->inputs[i].dtype == GY_F64;
+    }
+    for (int is_f32 = 0; is_f32 < (has_real ? 2 : 1); is_f32++) {
+        assert_true(b->count < CASES_MAX);
+        example *e = &b->examples[b->count];
+        make_example(e, gy_ops_all[row], sample, is_f32 == 1, random);
+        const gy_kernel_call call = call_of(e, e->inputs, e->got);
+        e->at = texts_add(&b->all, &call);
+        if (e->at < 0) {
+            free_example(e);
+            continue;
+        }
+        b->count++;
+        b->of_row[row]++;
+    }
+}
+
+#define LONG(type, from, to, ...)                                                              \
+    {                                                                                          \
+        .dtype = (type), .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),           \
+        .sizes = {__VA_ARGS__}, .low = (from), .high = (to)                                    \
+    }
+
+typedef struct long_sample {
+    const gy_op *op;
+    gy_ops_sample sample;
+} long_sample;
+
+/* Lines longer than a block, and more of them than a block has threads. */
+static const long_sample long_samples[] = {
+    {&gy_ops_row_sum,
+     {.attributes.reduce = {.axes = 2},
+      .input_count = 1,
+      .inputs = {LONG(GY_F64, -1, 1, 3, 9001)}}},
+    {&gy_ops_row_mean,
+     {.attributes.reduce = {.axes = 1},
+      .input_count = 1,
+      .inputs = {LONG(GY_F64, -1, 1, 701, 5)}}},
+    {&gy_ops_row_max,
+     {.attributes.reduce = {.axes = 3},
+      .input_count = 1,
+      .inputs = {LONG(GY_F64, -1, 1, 7, 97, 3)}}},
+};
+
+static void run_all(bench *b)
+{
+    texts_compile(&b->all);
+    for (int i = 0; i < b->count; i++) {
+        run_example(&b->all, &b->examples[i]);
+        free_example(&b->examples[i]);
+    }
+    texts_close(&b->all);
+}
+
+GY_TEST(texts_give_what_plain_definitions_give)
+{
+    gy_random random = {.key = gy_test_seed()};
+    bench *b = gy_alloc_zero("test", 1, sizeof(*b));
+    texts_open(&b->all);
+    assert_true(gy_ops_all_count < 256);
+    for (int row = 0; row < gy_ops_all_count; row++) {
+        const gy_op *op = gy_ops_all[row];
+        gy_ops_sample sample;
+        if (gy_cuda_text_reason(op) != NULL || op == &gy_ops_row_fused) {
+            continue;
+        }
+        for (int s = 0; s < op->sample_count; s++) {
+            add_sample(b, row, &op->samples[s], &random);
+        }
+        const long drawn = gy_test_serial_cases(RANDOM_SAMPLES);
+        for (long s = 0; s < drawn && ops_random_sample(op, &random, &sample); s++) {
+            add_sample(b, row, &sample, &random);
+        }
+        for (size_t s = 0; s < GY_COUNT(long_samples); s++) {
+            if (long_samples[s].op == op) {
+                add_sample(b, row, &long_samples[s].sample, &random);
+            }
+        }
+        if (b->of_row[row] == 0) {
+            fail_msg("%s: no sample has a text: %s", op->name, b->all.reason);
+        }
+    }
+    run_all(b);
+    gy_free(b);
+}
+
+GY_TEST_MAIN(NULL, NULL)
