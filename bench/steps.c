@@ -1,9 +1,9 @@
 /**
  * Gyre's side of the training-step benchmarks: one model, one batch size, one thread a rank.
  *
- * Usage: steps mlp|lenet|gpt BATCH [nodropout]. Reads a number of steps per line from standard
- * input, runs them, answers "CPU_SECONDS LOSS", and as rank 0 of several, started by
- * `gyre run`, "WALL_SECONDS LOSS EXPOSED_SECONDS": the batch is then that of all ranks. Data
+ * Usage: steps mlp|lenet|gpt BATCH [nodropout] [bf16|f16]. Reads a number of steps per line
+ * from standard input, runs them, answers "CPU_SECONDS LOSS", and as rank 0 of several, started
+ * by `gyre run`, "WALL_SECONDS LOSS EXPOSED_SECONDS": the batch is then that of all ranks. Data
  * and first weights follow the formulas of torch_peer.py. The GPT has 4 layers of width 256, 4
  * heads, windows of 128 of 1,024 tokens and is updated by Adam.
  */
@@ -61,7 +61,7 @@ static void set_weights(gy_model *model)
     }
 }
 
-static gy_status make_gpt(gy_comm *comm, gy_model **model)
+static gy_status make_gpt(gy_dtype precision, gy_comm *comm, gy_model **model)
 {
     const gy_model_options options = {.dtype = GY_F32,
                                       .input_sizes = {LENGTH},
@@ -73,6 +73,7 @@ static gy_status make_gpt(gy_comm *comm, gy_model **model)
     GY_TRY(gy_gpt_new(&gpt, &options, model));
     GY_TRY(gy_train_defaults(&(gy_train_options){.epochs = 1,
                                                  .batch = 1,
+                                                 .precision = precision,
                                                  .optimizer = GY_OPTIMIZER_ADAM,
                                                  .beta1 = beta1,
                                                  .beta2 = beta2},
@@ -82,7 +83,8 @@ static gy_status make_gpt(gy_comm *comm, gy_model **model)
     return GY_OK;
 }
 
-static gy_status make_model(const char *name, bool has_dropout, gy_comm *comm, gy_model **model)
+static gy_status make_model(const char *name, bool has_dropout, gy_dtype precision,
+                            gy_comm *comm, gy_model **model)
 {
     gy_model_options options = {.dtype = GY_F32,
                                 .input_rank = 3,
@@ -90,7 +92,7 @@ static gy_status make_model(const char *name, bool has_dropout, gy_comm *comm, g
                                 .comm = comm,
                                 .workers = 1};
     if (strcmp(name, "gpt") == 0) {
-        return make_gpt(comm, model);
+        return make_gpt(precision, comm, model);
     }
     GY_TRY(gy_model_named(name, &options, 10, model));
     for (int i = 0; !has_dropout && i < (*model)->layer_count; i++) {
@@ -99,8 +101,9 @@ static gy_status make_model(const char *name, bool has_dropout, gy_comm *comm, g
         }
     }
     gy_train_options training;
-    GY_TRY(gy_train_defaults(&(gy_train_options){.epochs = 1, .batch = 1, .rate = 0.01},
-                             &training));
+    GY_TRY(gy_train_defaults(
+        &(gy_train_options){.epochs = 1, .batch = 1, .rate = 0.01, .precision = precision},
+        &training));
     GY_TRY(gy_model_build(*model, &training));
     set_weights(*model);
     return GY_OK;
@@ -236,12 +239,24 @@ static gy_status serve(gy_model *model, gy_comm *comm, int64_t batch, bool is_te
     return GY_OK;
 }
 
-static gy_status run(char **argv, bool has_dropout)
+static bool has_flag(char **flags, const char *name)
 {
+    while (*flags != NULL && strcmp(*flags, name) != 0) {
+        flags++;
+    }
+    return *flags != NULL;
+}
+
+static gy_status run(char **argv)
+{
+    const gy_dtype precision = has_flag(argv + 3, "bf16")  ? GY_BF16
+                               : has_flag(argv + 3, "f16") ? GY_F16
+                                                           : GY_F32;
     gy_comm *comm = NULL;
     gy_model *model = NULL;
     GY_TRY(gy_comm_world(&comm));
-    GY_TRY(make_model(argv[1], has_dropout, gy_comm_size(comm) > 1 ? comm : NULL, &model));
+    GY_TRY(make_model(argv[1], !has_flag(argv + 3, "nodropout"), precision,
+                      gy_comm_size(comm) > 1 ? comm : NULL, &model));
     const gy_status status =
         serve(model, comm, strtoll(argv[2], NULL, 10), strcmp(argv[1], "gpt") == 0);
     gy_model_free(model);
@@ -251,10 +266,10 @@ static gy_status run(char **argv, bool has_dropout)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: steps mlp|lenet|gpt BATCH [nodropout]\n");
+        fprintf(stderr, "usage: steps mlp|lenet|gpt BATCH [nodropout] [bf16|f16]\n");
         return 2;
     }
-    if (run(argv, argc < 4) < 0) {
+    if (run(argv) < 0) {
         fprintf(stderr, "steps: %s\n", gy_error_text());
         return 1;
     }

@@ -1,6 +1,7 @@
 """The PyTorch side of the training-step benchmarks: one model, one batch size, one thread a process.
 
-Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout] [ddp]. Reads a number of steps per line from standard
+Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout] [bf16] [ddp]. With bf16 losses are computed under
+torch.autocast. Reads a number of steps per line from standard
 input, runs them, answers "CPU_SECONDS LOSS". With ddp (gpt alone) it starts a second process, and both train by
 DistributedDataParallel over gloo, each on a core, half of the batch each; the first answers "WALL_SECONDS LOSS". Data and first weights follow formulas that the other side
 uses as well, so that losses can be compared. A GPT runs as it is written or compiled,
@@ -59,6 +60,11 @@ def attend(q, k, v):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     unseen = torch.triu(torch.full((LENGTH, LENGTH), float("-inf")), diagonal=1)
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + unseen, -1) @ v
+
+
+def narrow():
+    """The precision that losses are computed in."""
+    return torch.autocast("cpu", torch.bfloat16, enabled="bf16" in FLAGS)
 
 
 def adam(parameters):
@@ -141,7 +147,8 @@ def build_gpt(compiled, bucket_mb=25):
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(x, labels)
+        with narrow():
+            loss = loss_of(x, labels)
         loss.backward()
         optimizer.step()
         return loss
@@ -165,7 +172,8 @@ def build(channels_last):
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model(x), labels)
+        with narrow():
+            loss = loss_of(model(x), labels)
         loss.backward()
         optimizer.step()
         return loss

@@ -223,6 +223,11 @@ GY_TEST(info_names_cores_caches_and_libraries)
     assert_non_null(strstr(result.output, "instruction sets:"));
     assert_non_null(strstr(result.output, "blas: "));
     assert_non_null(strstr(result.output, "onednn: "));
+    const bool has_unit = strstr(result.output, " avx512_bf16") != NULL;
+    assert_true((strstr(result.output, " AVX512-BF16") != NULL) == has_unit);
+    setenv("GYRE_ISA", "avx2", 1);
+    expect(0, "info", "16-bit products: bf16 widened to f32, f16 widened to f32\n");
+    unsetenv("GYRE_ISA");
 }
 
 /* A folder of our own, removed again by the caller. */

@@ -24,6 +24,26 @@ int gy_info_cores(void)
     return gy_topo_cores();
 }
 
+/* What the CPU has for products of 16 bits. */
+static void add_half_units(gy_text *text)
+{
+    static const struct {
+        gy_isa isa;
+        const char *name;
+    } units[] = {{GY_ISA_AMXBF16, "AMX-BF16"},
+                 {GY_ISA_AVX512BF16, "AVX512-BF16"},
+                 {GY_ISA_AVX512FP16, "AVX512-FP16"}};
+    bool has_any = false;
+    gy_text_add(text, "16-bit units:");
+    for (size_t i = 0; i < GY_COUNT(units); i++) {
+        if (gy_isa_has(units[i].isa)) {
+            gy_text_add(text, " %s", units[i].name);
+            has_any = true;
+        }
+    }
+    gy_text_add(text, has_any ? "\n" : " none\n");
+}
+
 const char *gy_info_machine(char *out, size_t size_bytes)
 {
     gy_text text = {.data = NULL};
@@ -45,5 +65,6 @@ const char *gy_info_machine(char *out, size_t size_bytes)
         }
     }
     gy_text_add(&text, "\n");
+    add_half_units(&text);
     return gy_text_move(&text, out, size_bytes);
 }

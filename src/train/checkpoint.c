@@ -496,6 +496,9 @@ static gy_status check(gy_bundle *bundle, const gy_model *model,
     if (status == GY_OK) {
         status = check_fingerprint(bundle, model, options, train);
     }
+    if (status == GY_OK) {
+        status = gy_train_scale_kept(bundle, options);
+    }
     return gy_session_agree(model->comm, status);
 }
 

@@ -146,6 +146,30 @@ static gy_status scalar_of(gy_model *model, const char *name, double *value)
     return GY_OK;
 }
 
+static bool is_scale(double value)
+{
+    return value >= LOSS_SCALE_MIN && value <= LOSS_SCALE_MAX;
+}
+
+gy_status gy_train_scale_kept(const gy_bundle *bundle, const gy_train_options *o)
+{
+    size_t index = 0;
+    float value = 0;
+    if (o->precision != GY_F16 || !gy_bundle_index(bundle, GY_TRAIN_SCALE, &index)) {
+        return GY_OK; /* what lacks is looked for with all state */
+    }
+    const gy_view shape = gy_bundle_shape(bundle, index);
+    if (shape.dtype != GY_F32 || gy_view_count(&shape) != 1) {
+        return GY_OK;
+    }
+    const gy_box all = gy_box_whole(&shape);
+    GY_TRY(gy_bundle_read_box(bundle, index, &all, 0, 1, &value));
+    return is_scale((double)value)
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "the loss scale is %g, expected %g to %g", (double)value,
+                         LOSS_SCALE_MIN, LOSS_SCALE_MAX);
+}
+
 gy_status gy_train_scale_check(gy_model *model, const gy_train_options *o,
                                gy_train_result *result)
 {
@@ -156,7 +180,7 @@ gy_status gy_train_scale_check(gy_model *model, const gy_train_options *o,
     GY_TRY(scalar_of(model, GY_TRAIN_SCALE, &result->loss_scale));
     GY_TRY(scalar_of(model, GY_TRAIN_SCALE "/skipped", &skipped));
     result->skipped_steps = (int64_t)skipped;
-    if (!(result->loss_scale >= LOSS_SCALE_MIN && result->loss_scale <= LOSS_SCALE_MAX)) {
+    if (!is_scale(result->loss_scale)) {
         return gy_fail(GY_NUMERIC,
                        "the loss scale is %g after %lld skipped steps, expected %g to %g: "
                        "gradients are not finite at any: try a lower rate, or bf16",

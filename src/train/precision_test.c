@@ -256,6 +256,39 @@ GY_TEST(resumed_trainings_have_the_same_bits)
     assert_true(narrow.skipped > 0 && narrow.last_scale < 0x1p24);
 }
 
+/* A scale that would make gradients of nothing or NaN of all. */
+GY_TEST(a_kept_scale_that_is_none_is_refused)
+{
+    char folder[] = "/tmp/gyre-precision-XXXXXX";
+    static const float scales[] = {INFINITY, NAN, 0, -1, 0x1p25F};
+    gy_model *model = NULL;
+    gy_train_result result;
+    gy_dataset set = kit_digits(400, 12);
+    assert_non_null(mkdtemp(folder));
+    narrow = (story){.kind = MLP, .precision = GY_F16, .folder = folder, .step_limit = 7};
+    gy_train_options options = options_of(&narrow), filled;
+    assert_ok(make_model(MLP, NULL, &model));
+    assert_ok(gy_train(model, &set, NULL, &options, &result));
+    assert_ok(gy_train_defaults(&options, &filled));
+    for (size_t i = 0; i < GY_COUNT(scales); i++) {
+        char said[80];
+        gy_train_state kept = {.step = 7, .losses = result.losses};
+        gy_tensor *scale = gy_session_parameter(model->session, GY_TRAIN_SCALE);
+        assert_non_null(scale);
+        gy_tensor_set(scale, 0, (double)scales[i]);
+        assert_ok(gy_train_checkpoint_write(model, &filled, &set, &kept));
+        gy_train_state read = {.losses = NULL};
+        assert_status(gy_train_checkpoint_read_step(model, &filled, &set, 7, &read), GY_FORMAT);
+        snprintf(said, sizeof(said), "the loss scale is %g, expected", (double)scales[i]);
+        assert_non_null(strstr(gy_error_text(), said));
+        assert_non_null(strstr(gy_error_text(), folder));
+        gy_free(read.losses);
+    }
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    kit_remove_folder(folder);
+}
+
 /* Ranks sum in another order; what is cut, gathered and narrowed is the same. */
 GY_TEST(ranks_learn_alike)
 {

@@ -120,7 +120,9 @@ static gy_dtype choose(const gy_graph *graph, const gy_graph_node *node, const c
         return pinned;
     }
     if (graph->precision != GY_F32 && !pays(graph, node)) {
-        *why = is_convolution(node->op) ? "channels no multiple of 16" : "too small to gain";
+        *why = is_convolution(node->op) ? "channels no multiple of 16"
+               : is_matmul(node->op)    ? "a side below 32 gains nothing"
+                                        : "below 32 positions or heads of 16 gains nothing";
         return GY_F32;
     }
     return graph->precision;

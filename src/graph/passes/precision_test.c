@@ -234,7 +234,8 @@ GY_TEST(attention_narrows_what_its_products_read)
 {
     check_attention(32, false, GY_BF16, "f32[2,32,2,16]: bf16\n");
     check_attention(32, true, GY_BF16, "f32[2,32,2,3,16]: bf16\n");
-    check_attention(31, false, GY_F32, "f32[2,31,2,16]: f32, too small to gain\n");
+    check_attention(31, false, GY_F32,
+                    "f32[2,31,2,16]: f32, below 32 positions or heads of 16 gains nothing\n");
 }
 
 /* Slopes of q, k and v: narrowed by the pass, or by casts in the graph. */

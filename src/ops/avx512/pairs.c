@@ -130,7 +130,7 @@ static void copy_rows(const gy_pairs_operand *x, int64_t rows, int64_t columns, 
 }
 
 /* a as words, in its own memory where that has them. */
-static words words_of_a(const gy_pairs_product *p, uint32_t *to)
+static words words_of_a(const gy_pairs *p, uint32_t *to)
 {
     const int64_t word = sizeof(uint32_t);
     if (p->a.is_turned) {
@@ -223,7 +223,7 @@ OF_VECTORS(4)
 OF_VECTORS(5)
 OF_VECTORS(6)
 
-void gy_pairs_multiply(const gy_pairs_product *p)
+void gy_pairs_multiply(const gy_pairs *p)
 {
     static void (*const of_rows[])(const block *at, int vectors) = {
         NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6};
@@ -265,7 +265,7 @@ size_t gy_pairs_bytes(int64_t m, int64_t n, int64_t k)
     return 0;
 }
 
-void gy_pairs_multiply(const gy_pairs_product *p)
+void gy_pairs_multiply(const gy_pairs *p)
 {
     (void)p;
     GY_ASSERT(false);

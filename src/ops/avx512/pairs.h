@@ -16,7 +16,7 @@ typedef struct gy_pairs_operand {
 } gy_pairs_operand;
 
 /** c: (m,n) float32 = alpha a b, or += that. a: (m,k); b: (k,n), not wide. */
-typedef struct gy_pairs_product {
+typedef struct gy_pairs {
     int64_t m, n, k;
     gy_pairs_operand a, b;
     float alpha;
@@ -24,7 +24,7 @@ typedef struct gy_pairs_product {
     float *c;
     int64_t c_step;
     void *workspace; /* gy_pairs_bytes, fastest at a multiple of 64 */
-} gy_pairs_product;
+} gy_pairs;
 
 size_t gy_pairs_bytes(int64_t m, int64_t n, int64_t k);
 
@@ -36,6 +36,6 @@ size_t gy_pairs_bytes(int64_t m, int64_t n, int64_t k);
  * @source Intel, "Instruction set extensions", VDPBF16PS; Goto and van de Geijn, "Anatomy of
  * high-performance matrix multiplication", 2008
  */
-void gy_pairs_multiply(const gy_pairs_product *p);
+void gy_pairs_multiply(const gy_pairs *p);
 
 #endif

@@ -59,16 +59,16 @@ static void check(gy_random *random, const int64_t sizes[3], int forms)
     for (size_t i = 0; i < count; i++) {
         c[i] = 0.5F;
     }
-    gy_pairs_multiply(&(gy_pairs_product){.m = m,
-                                          .n = n,
-                                          .k = k,
-                                          .a = a.operand,
-                                          .b = b.operand,
-                                          .alpha = 0.25F,
-                                          .adds = (forms & 8) != 0,
-                                          .c = c,
-                                          .c_step = step,
-                                          .workspace = workspace});
+    gy_pairs_multiply(&(gy_pairs){.m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .a = a.operand,
+                                  .b = b.operand,
+                                  .alpha = 0.25F,
+                                  .adds = (forms & 8) != 0,
+                                  .c = c,
+                                  .c_step = step,
+                                  .workspace = workspace});
     for (int64_t i = 0; i < m * step; i++) {
         const int64_t row = i / step, column = i % step;
         double sum = 0, size = 0;

@@ -283,16 +283,16 @@ static void multiply(const tile *at, product p, matrix a, matrix b, matrix c)
 {
     heads *all = at->all;
     if (b.is_half) {
-        const gy_pairs_product pairs = {.m = p.m,
-                                        .n = p.n,
-                                        .k = p.k,
-                                        .a = operand_of(a),
-                                        .b = operand_of(b),
-                                        .alpha = (float)p.alpha,
-                                        .adds = p.beta != 0,
-                                        .c = c.data,
-                                        .c_step = c.step,
-                                        .workspace = at->pairs};
+        const gy_pairs pairs = {.m = p.m,
+                                .n = p.n,
+                                .k = p.k,
+                                .a = operand_of(a),
+                                .b = operand_of(b),
+                                .alpha = (float)p.alpha,
+                                .adds = p.beta != 0,
+                                .c = c.data,
+                                .c_step = c.step,
+                                .workspace = at->pairs};
         gy_pairs_multiply(&pairs);
         return;
     }

@@ -279,6 +279,8 @@ const char *gy_info_libraries(char *out, size_t size_bytes)
 {
     gy_text text = {.data = NULL};
     gy_text_add(&text, "kernels: %s\n", gy_tile_isa_name(gy_tile_isa_level()));
+    gy_text_add(&text, "16-bit products: bf16 %s, f16 widened to f32\n",
+                gy_kernel_has_bf16() ? "by AVX512-BF16" : "widened to f32");
     add_blas(&text);
     add_dnnl(&text);
     return gy_text_move(&text, out, size_bytes);
