@@ -91,6 +91,19 @@
     "    __syncthreads();\n"                                                                   \
     "    return x;\n"                                                                          \
     "}\n"
+/* Of rows [box[0], box[1]) and columns [box[2], box[3]): where the first maximum stands; what
+ * is no number is more than any. */
+#define FIRST_MAXIMUM(name, type)                                                              \
+    "GY_DEVICE long long " name "(const " type " *x, const long long *box, long long width)\n" \
+    "{\n"                                                                                      \
+    "    long long best = box[0] * width + box[2];\n"                                          \
+    "    for (long long y = box[0]; y < box[1]; y++) {\n"                                      \
+    "        for (long long k = y * width + box[2]; k < y * width + box[3]; k++) {\n"          \
+    "            best = x[k] > x[best] || (x[k] != x[k] && x[best] == x[best]) ? k : best;\n"  \
+    "        }\n"                                                                              \
+    "    }\n"                                                                                  \
+    "    return best;\n"                                                                       \
+    "}\n"
 #define WIDE  "unsigned long long"
 #define WHOLE "long long"
 
@@ -126,5 +139,8 @@
     TREE("gy_tree_whole_max", WHOLE, "a > b ? a : b")                                          \
     TREE("gy_tree_whole_min", WHOLE, "a < b ? a : b")
 
-const char *const gy_cuda_prelude[] = {BEGIN CONSTANTS, HALF,       EXTREMES, PHILOX,
-                                       TREES,           "#endif\n", NULL};
+#define MAXIMA                                                                                 \
+    FIRST_MAXIMUM("gy_first_maximumf", "float") FIRST_MAXIMUM("gy_first_maximum", "double")
+
+const char *const gy_cuda_prelude[] = {BEGIN CONSTANTS, HALF,   EXTREMES,   PHILOX,
+                                       TREES,           MAXIMA, "#endif\n", NULL};

@@ -742,7 +742,7 @@ void gy_cuda_write_program(gy_cuda_writer *w)
         p.count *= p.plan.sizes[dim];
     }
     p.index = gy_cuda_index_name(reach_of(&p));
-    gy_cuda_fields(w, false);
+    gy_cuda_fields(w, 0);
     number_shape(&p);
     number_dropouts(&p);
     write_groups(&p);

@@ -39,9 +39,15 @@ void gy_cuda_print(gy_cuda_writer *w, const char *snippet, const gy_cuda_key *ke
 /** A field of the struct, and its word of the launch: long long, or double. */
 void gy_cuda_number(gy_cuda_writer *w, const char *name, int64_t value);
 void gy_cuda_real(gy_cuda_writer *w, const char *name, double value);
+/** What moves without being looked at is declared as the unsigned type of its size. */
+enum {
+    GY_CUDA_MOVES_OUT = 1 << GY_OP_INPUTS_MAX, /* outputs; bit i: input i */
+    GY_CUDA_MOVES = GY_CUDA_MOVES_OUT | 1,
+    GY_CUDA_MOVES_ALL = 2 * GY_CUDA_MOVES_OUT - 1,
+};
 /** Fields for all inputs and outputs (in0 …, out0 …), workspace, fault: once, before numbers.
- * `as_bits`: as unsigned types, for what moves. */
-void gy_cuda_fields(gy_cuda_writer *w, bool as_bits);
+ */
+void gy_cuda_fields(gy_cuda_writer *w, uint32_t moves);
 /** `blocks` blocks of `threads` threads, or as many as `count` elements want. */
 void gy_cuda_launch_blocks(gy_cuda_writer *w, const char *name, int64_t blocks, int threads);
 void gy_cuda_launch_each(gy_cuda_writer *w, const char *name, int64_t count);
@@ -58,6 +64,28 @@ const char *gy_cuda_index_name(int64_t reach);
 /* ---- what prints rows; each refuses what it cannot ---- */
 
 void gy_cuda_write_program(gy_cuda_writer *w);
+/* rows.c */
+void gy_cuda_write_softmax(gy_cuda_writer *w);
+void gy_cuda_write_cross_entropy(gy_cuda_writer *w);
+void gy_cuda_write_argmax(gy_cuda_writer *w);
+void gy_cuda_write_cumsum(gy_cuda_writer *w);
+/* norm.c */
+void gy_cuda_write_layer_norm(gy_cuda_writer *w);
+/* moves.c */
+void gy_cuda_write_copy(gy_cuda_writer *w);
+void gy_cuda_write_slice(gy_cuda_writer *w);
+void gy_cuda_write_pad(gy_cuda_writer *w);
+void gy_cuda_write_concat(gy_cuda_writer *w);
+void gy_cuda_write_fill(gy_cuda_writer *w);
+void gy_cuda_write_count(gy_cuda_writer *w);
+/* index.c */
+void gy_cuda_write_gather(gy_cuda_writer *w);
+void gy_cuda_write_scatter_add(gy_cuda_writer *w);
+void gy_cuda_write_pick(gy_cuda_writer *w);
+void gy_cuda_write_find(gy_cuda_writer *w);
+void gy_cuda_write_one_hot(gy_cuda_writer *w);
+/* pool.c */
+void gy_cuda_write_pool(gy_cuda_writer *w);
 
 /** What stands before every text, in pieces; NULL ends it. */
 extern const char *const gy_cuda_prelude[];

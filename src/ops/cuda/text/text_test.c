@@ -165,40 +165,11 @@ static const absent absents[] = {
     {&gy_ops_row_alltoall, "exchanges"},
     {&gy_ops_row_send, "exchanges"},
     {&gy_ops_row_receive, "exchanges"},
-    {&gy_ops_row_identity, "no text"},
-    {&gy_ops_row_pin, "no text"},
-    {&gy_ops_row_argmax, "no text"},
-    {&gy_ops_row_count, "no text"},
-    {&gy_ops_row_softmax, "no text"},
-    {&gy_ops_row_log_softmax, "no text"},
-    {&gy_ops_row_cross_entropy, "no text"},
-    {&gy_ops_row_cross_entropy_gradient, "no text"},
     {&gy_ops_row_attention, "no text"},
     {&gy_ops_row_attention_gradient, "no text"},
     {&gy_ops_row_attention_packed, "no text"},
     {&gy_ops_row_attention_packed_gradient, "no text"},
-    {&gy_ops_row_cumsum, "no text"},
-    {&gy_ops_row_one_hot, "no text"},
-    {&gy_ops_row_max_pool, "no text"},
-    {&gy_ops_row_max_pool_gradient, "no text"},
-    {&gy_ops_row_max_pool_pick, "no text"},
-    {&gy_ops_row_average_pool, "no text"},
-    {&gy_ops_row_average_pool_gradient, "no text"},
-    {&gy_ops_row_layer_norm, "no text"},
-    {&gy_ops_row_layer_norm_gradient, "no text"},
-    {&gy_ops_row_reshape, "no text"},
-    {&gy_ops_row_broadcast_to, "no text"},
-    {&gy_ops_row_transpose, "no text"},
-    {&gy_ops_row_slice, "no text"},
-    {&gy_ops_row_pad, "no text"},
-    {&gy_ops_row_concat, "no text"},
-    {&gy_ops_row_gather, "no text"},
-    {&gy_ops_row_scatter_add, "no text"},
-    {&gy_ops_row_pick, "no text"},
-    {&gy_ops_row_pick_gradient, "no text"},
-    {&gy_ops_row_find, "no text"},
     {&gy_ops_row_take_shard, "no text"},
-    {&gy_ops_row_fill, "no text"},
 };
 
 GY_TEST(rows_without_a_text_are_these_and_say_why)
@@ -254,10 +225,17 @@ static void add_sample(bench *b, int row, const gy_ops_sample *sample, gy_random
         .sizes = {__VA_ARGS__}, .low = (from), .high = (to)                                    \
     }
 
+#define GY_SCALAR                                                                              \
+    {                                                                                          \
+        .dtype = GY_F64, .low = -1, .high = 1                                                  \
+    }
+
 typedef struct long_sample {
     const gy_op *op;
     gy_ops_sample sample;
 } long_sample;
+
+#define ALONG(dimension) .attributes.axis = {.dim = (dimension)}
 
 /* Lines longer than a block, and more of them than a block has threads. */
 static const long_sample long_samples[] = {
@@ -273,6 +251,50 @@ static const long_sample long_samples[] = {
      {.attributes.reduce = {.axes = 3},
       .input_count = 1,
       .inputs = {LONG(GY_F64, -1, 1, 7, 97, 3)}}},
+    {&gy_ops_row_softmax,
+     {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -9, 9, 5, 1009)}}},
+    {&gy_ops_row_softmax,
+     {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -9, 9, 2, 301, 3)}}},
+    {&gy_ops_row_log_softmax,
+     {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -9, 9, 3, 257)}}},
+    {&gy_ops_row_cross_entropy,
+     {.input_count = 2, .inputs = {LONG(GY_F64, -3, 3, 301, 130), LONG(GY_I32, 0, 130, 301)}}},
+    {&gy_ops_row_cross_entropy_gradient,
+     {.input_count = 3,
+      .inputs = {LONG(GY_F64, -3, 3, 11, 530), LONG(GY_I64, 0, 530, 11), GY_SCALAR}}},
+    {&gy_ops_row_argmax, {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -1, 1, 4, 999)}}},
+    {&gy_ops_row_argmax, {ALONG(1), .input_count = 1, .inputs = {LONG(GY_I32, 0, 3, 4, 999)}}},
+    {&gy_ops_row_cumsum, {ALONG(0), .input_count = 1, .inputs = {LONG(GY_F64, -1, 1, 5, 300)}}},
+    {&gy_ops_row_layer_norm,
+     {.attributes.norm = {.epsilon = 1e-5, .axis_count = 1},
+      .input_count = 3,
+      .inputs = {LONG(GY_F64, -1, 1, 7, 1031), LONG(GY_F64, 0.5, 1.5, 1031),
+                 LONG(GY_F64, -1, 1, 1031)}}},
+    {&gy_ops_row_layer_norm_gradient,
+     {.attributes.norm = {.epsilon = 1e-5, .axis_count = 1},
+      .input_count = 3,
+      .inputs = {LONG(GY_F64, -1, 1, 131, 67), LONG(GY_F64, 0.5, 1.5, 67),
+                 LONG(GY_F64, -1, 1, 131, 67)}}},
+    {&gy_ops_row_scatter_add,
+     {.attributes.axis = {.dim = 0, .depth = 13},
+      .input_count = 2,
+      .inputs = {LONG(GY_F64, -1, 1, 211, 5), LONG(GY_I32, 0, 13, 211)}}},
+    {&gy_ops_row_scatter_add,
+     {.attributes.axis = {.dim = 1, .depth = 5},
+      .input_count = 2,
+      .inputs = {LONG(GY_F64, -1, 1, 2, 97, 131), LONG(GY_U8, 0, 5, 97)}}},
+    {&gy_ops_row_gather,
+     {.attributes.axis = {.dim = 0},
+      .input_count = 2,
+      .inputs = {LONG(GY_F64, -1, 1, 31, 17), LONG(GY_I8, 0, 31, 19, 2)}}},
+    {&gy_ops_row_max_pool_gradient,
+     {.attributes.pool = {.window = {3, 3}, .stride = {1, 2}, .pad = {1, 0}},
+      .input_count = 2,
+      .inputs = {LONG(GY_F64, -1, 1, 2, 3, 13, 11), LONG(GY_F64, -1, 1, 2, 3, 13, 5)}}},
+    {&gy_ops_row_transpose,
+     {.attributes.permute = {{2, 0, 1}},
+      .input_count = 1,
+      .inputs = {LONG(GY_F64, -1, 1, 7, 5, 31)}}},
 };
 
 static void run_all(bench *b)

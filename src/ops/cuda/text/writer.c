@@ -94,22 +94,21 @@ void gy_cuda_real(gy_cuda_writer *w, const char *name, double value)
     add_word(w, bits);
 }
 
-void gy_cuda_fields(gy_cuda_writer *w, bool as_bits)
+void gy_cuda_fields(gy_cuda_writer *w, uint32_t moves)
 {
     const gy_kernel_call *call = w->call;
     GY_ASSERT(w->fields.size_bytes == 0);
     for (int i = 0; i < call->input_count; i++) {
         const gy_dtype dtype = call->inputs[i].dtype;
+        const bool is_moved = (moves >> i & 1u) != 0;
         gy_text_add(&w->fields, "    const %s *in%d;\n",
-                    as_bits && (i == 0 || w->call->op->input_count < 0)
-                        ? gy_cuda_bits_name(dtype)
-                        : gy_cuda_type_name(dtype),
-                    i);
+                    is_moved ? gy_cuda_bits_name(dtype) : gy_cuda_type_name(dtype), i);
     }
     for (int o = 0; o < call->output_count; o++) {
         const gy_dtype dtype = call->outputs[o].dtype;
+        const bool is_moved = (moves & GY_CUDA_MOVES_OUT) != 0;
         gy_text_add(&w->fields, "    %s *out%d;\n",
-                    as_bits ? gy_cuda_bits_name(dtype) : gy_cuda_type_name(dtype), o);
+                    is_moved ? gy_cuda_bits_name(dtype) : gy_cuda_type_name(dtype), o);
     }
     gy_text_add(&w->fields, "    double *workspace;\n    unsigned long long *fault;\n");
 }
@@ -180,6 +179,35 @@ static const writer_row writer_rows[GY_CODE_COUNT] = {
     [GY_CODE_dropout] = {gy_cuda_write_program, NULL},
     [GY_CODE_mean] = {gy_cuda_write_program, NULL},
     [GY_CODE_fused] = {gy_cuda_write_program, NULL},
+    [GY_CODE_identity] = {gy_cuda_write_copy, NULL},
+    [GY_CODE_pin] = {gy_cuda_write_copy, NULL},
+    [GY_CODE_reshape] = {gy_cuda_write_copy, NULL},
+    [GY_CODE_transpose] = {gy_cuda_write_copy, NULL},
+    [GY_CODE_broadcast_to] = {gy_cuda_write_copy, NULL},
+    [GY_CODE_slice] = {gy_cuda_write_slice, NULL},
+    [GY_CODE_pad] = {gy_cuda_write_pad, NULL},
+    [GY_CODE_concat] = {gy_cuda_write_concat, NULL},
+    [GY_CODE_fill] = {gy_cuda_write_fill, NULL},
+    [GY_CODE_count] = {gy_cuda_write_count, NULL},
+    [GY_CODE_gather] = {gy_cuda_write_gather, NULL},
+    [GY_CODE_scatter_add] = {gy_cuda_write_scatter_add, NULL},
+    [GY_CODE_pick] = {gy_cuda_write_pick, NULL},
+    [GY_CODE_pick_gradient] = {gy_cuda_write_pick, NULL},
+    [GY_CODE_find] = {gy_cuda_write_find, NULL},
+    [GY_CODE_one_hot] = {gy_cuda_write_one_hot, NULL},
+    [GY_CODE_softmax] = {gy_cuda_write_softmax, NULL},
+    [GY_CODE_log_softmax] = {gy_cuda_write_softmax, NULL},
+    [GY_CODE_cross_entropy] = {gy_cuda_write_cross_entropy, NULL},
+    [GY_CODE_cross_entropy_gradient] = {gy_cuda_write_cross_entropy, NULL},
+    [GY_CODE_argmax] = {gy_cuda_write_argmax, NULL},
+    [GY_CODE_cumsum] = {gy_cuda_write_cumsum, NULL},
+    [GY_CODE_layer_norm] = {gy_cuda_write_layer_norm, NULL},
+    [GY_CODE_layer_norm_gradient] = {gy_cuda_write_layer_norm, NULL},
+    [GY_CODE_max_pool] = {gy_cuda_write_pool, NULL},
+    [GY_CODE_max_pool_pick] = {gy_cuda_write_pool, NULL},
+    [GY_CODE_max_pool_gradient] = {gy_cuda_write_pool, NULL},
+    [GY_CODE_average_pool] = {gy_cuda_write_pool, NULL},
+    [GY_CODE_average_pool_gradient] = {gy_cuda_write_pool, NULL},
     [GY_CODE_matmul] = {NULL, product_reason},
     [GY_CODE_matmul_over_rows] = {NULL, product_reason},
     [GY_CODE_matmul_update] = {NULL, product_reason},

@@ -1,0 +1,255 @@
+/*
+ * Rows that read or write where an integer says. An index out of range leaves its element alone
+ * and its place, the smallest of all, in *fault. A sum into rows is one block a row, which
+ * looks for the row among the indices in their order: no atomics on values, the bits of the
+ * plain definition.
+ */
+#include "ops/cuda/text/text_priv.h"
+
+#define EACH                                                                                   \
+    "    const long long step = (long long)gridDim.x * blockDim.x;\n"                          \
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                    \
+    "    for (; i < g.count; i += step) {\n"
+#define CHECK(place)                                                                           \
+    "        if (index < 0 || index >= g.all) {\n"                                             \
+    "            atomicMin(g.fault, (unsigned long long)(" place "));\n"                       \
+    "            continue;\n"                                                                  \
+    "        }\n"
+
+/* $T: type of elements, or of their bits. */
+static void print_typed(gy_cuda_writer *w, const char *snippet, const char *type)
+{
+    const gy_cuda_key keys[] = {{"T", type}, {NULL, NULL}};
+    gy_cuda_print(w, snippet, keys);
+}
+
+static int64_t product(const gy_view *view, int from, int to)
+{
+    int64_t count = 1;
+    for (int dim = from; dim < to; dim++) {
+        count *= view->sizes[dim];
+    }
+    return count;
+}
+
+/* u64 is storage: no index. */
+static bool takes_index(gy_cuda_writer *w, int input)
+{
+    if (w->call->inputs[input].dtype == GY_U64) {
+        gy_cuda_refuse(w, "indices are u64");
+        return false;
+    }
+    return true;
+}
+
+static void number_rows(gy_cuda_writer *w)
+{
+    const gy_ops_rows rows = gy_call_rows(w->call);
+    gy_cuda_number(w, "all", rows.all);
+    gy_cuda_number(w, "begin", rows.begin);
+    gy_cuda_number(w, "here", rows.count);
+    gy_cuda_check_index(w, 1, "index", rows.all);
+}
+
+/* ---- gather, scatter_add ---- */
+
+static const char gather_text[] =
+    "GY_KERNEL(gy_gather)\n"
+    "{\n" EACH "        const long long right = i % g.right, some = i / g.right % g.some;\n"
+    "        const long long left = i / g.right / g.some;\n"
+    "        const long long index = (long long)g.in1[some];\n" CHECK(
+        "some") "        const long long row = index - g.begin;\n"
+                "        const int is_here = row >= 0 && row < g.here;\n"
+                "        g.out0[i] = is_here ? g.in0[(left * g.here + row) * g.right + right] "
+                ": 0;\n"
+                "    }\n"
+                "}\n";
+
+void gy_cuda_write_gather(gy_cuda_writer *w)
+{
+    const gy_view *a = &w->call->inputs[0], *y = &w->call->outputs[0];
+    const int dim = w->call->attributes->axis.dim;
+    if (!takes_index(w, 1)) {
+        return;
+    }
+    gy_cuda_fields(w, GY_CUDA_MOVES);
+    gy_cuda_number(w, "count", gy_view_count(y));
+    gy_cuda_number(w, "some", gy_view_count(&w->call->inputs[1]));
+    gy_cuda_number(w, "right", product(a, dim + 1, a->rank));
+    number_rows(w);
+    print_typed(w, gather_text, "");
+    gy_cuda_launch_each(w, "gy_gather", gy_view_count(y));
+}
+
+/* A block makes a row of one `left`; it looks at as many indices at a time as it has threads,
+ * and adds up in chunks of columns. Wrong indices are reported by the blocks of row 0. */
+static const char scatter_text[] =
+    "GY_BLOCK_KERNEL(gy_scatter)\n"
+    "{\n"
+    "    __shared__ int is_mine[$B];\n"
+    "    const long long row = blockIdx.x % g.here, left = blockIdx.x / g.here;\n"
+    "    const int t = threadIdx.x;\n"
+    "    for (long long k = t; k < g.right; k += $B) {\n"
+    "        g.out0[(left * g.here + row) * g.right + k] = 0;\n"
+    "    }\n"
+    "    for (long long first = 0; first < g.some; first += $B) {\n"
+    "        const long long own = first + t, count = g.some - first;\n"
+    "        const long long index = own < g.some ? (long long)g.in1[own] : g.begin - 1;\n"
+    "        if (row == 0 && own < g.some && (index < 0 || index >= g.all)) {\n"
+    "            atomicMin(g.fault, (unsigned long long)own);\n"
+    "        }\n"
+    "        is_mine[t] = index == g.begin + row;\n"
+    "        if (__syncthreads_or(is_mine[t]) != 0) {\n"
+    "            for (int s = 0; s < $B && s < count; s++) {\n"
+    "                const $T *from = g.in0 + (left * g.some + first + s) * g.right;\n"
+    "                for (long long k = t; is_mine[s] != 0 && k < g.right; k += $B) {\n"
+    "                    $T *to = g.out0 + (left * g.here + row) * g.right + k;\n"
+    "                    *to = ($T)(*to + from[k]);\n"
+    "                }\n"
+    "            }\n"
+    "        }\n"
+    "        __syncthreads();\n"
+    "    }\n"
+    "}\n";
+
+/* Where a rank has no row, its indices are looked at all the same. */
+static const char scatter_none_text[] =
+    "GY_KERNEL(gy_check)\n"
+    "{\n" EACH "        const long long index = (long long)g.in1[i];\n" CHECK("i") "    }\n"
+                                                                                   "}\n";
+
+void gy_cuda_write_scatter_add(gy_cuda_writer *w)
+{
+    enum { THREADS = 64 };
+    const gy_view *a = &w->call->inputs[0], *y = &w->call->outputs[0];
+    const int dim = w->call->attributes->axis.dim, some = w->call->inputs[1].rank;
+    const int64_t left = product(a, 0, dim), indices = gy_view_count(&w->call->inputs[1]);
+    if (!takes_index(w, 1)) {
+        return;
+    }
+    /* Integers wrap: their unsigned types add. */
+    const bool is_real = gy_dtype_is_real(a->dtype);
+    const int64_t right = product(a, dim + some, a->rank);
+    gy_cuda_fields(w, is_real ? 0 : GY_CUDA_MOVES);
+    gy_cuda_number(w, "count", indices);
+    gy_cuda_number(w, "some", indices);
+    gy_cuda_number(w, "right", right);
+    number_rows(w);
+    const char *type = is_real ? gy_cuda_type_name(a->dtype) : gy_cuda_bits_name(a->dtype);
+    if (left == 0 || y->sizes[dim] == 0) {
+        print_typed(w, scatter_none_text, type);
+        gy_cuda_launch_each(w, "gy_check", indices);
+        return;
+    }
+    const gy_cuda_key keys[] = {{"T", type}, {"B", "64"}, {NULL, NULL}};
+    gy_cuda_print(w, scatter_text, keys);
+    gy_cuda_launch_blocks(w, "gy_scatter", left * y->sizes[dim], THREADS);
+}
+
+/* ---- pick, its gradient, find ---- */
+
+static const char pick_text[] =
+    "GY_KERNEL(gy_pick)\n"
+    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
+    "        const long long index = (long long)g.in1[i];\n" CHECK(
+        "i") "        const long long k = index - g.begin;\n"
+             "        const int is_here = k >= 0 && k < g.here;\n"
+             "        g.out0[i] = is_here ? g.in0[(outer * g.here + k) * g.inner + inner] : "
+             "0;\n"
+             "    }\n"
+             "}\n";
+
+static const char pick_gradient_text[] =
+    "GY_KERNEL(gy_pick)\n"
+    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
+    "        const long long index = (long long)g.in1[i];\n" CHECK(
+        "i") "        for (long long k = 0; k < g.here; k++) {\n"
+             "            const int is_here = k == index - g.begin;\n"
+             "            g.out0[(outer * g.here + k) * g.inner + inner] = is_here ? g.in0[i] "
+             ": 0;\n"
+             "        }\n"
+             "    }\n"
+             "}\n";
+
+void gy_cuda_write_pick(gy_cuda_writer *w)
+{
+    const bool is_pick = w->call->op == &gy_ops_row_pick;
+    const gy_view *lines = is_pick ? &w->call->inputs[0] : &w->call->outputs[0];
+    const int64_t count = gy_view_count(&w->call->inputs[1]);
+    if (!takes_index(w, 1)) {
+        return;
+    }
+    gy_cuda_fields(w, GY_CUDA_MOVES);
+    gy_cuda_number(w, "count", count);
+    gy_cuda_number(w, "inner", product(lines, w->call->attributes->axis.dim + 1, lines->rank));
+    number_rows(w);
+    print_typed(w, is_pick ? pick_text : pick_gradient_text, "");
+    gy_cuda_launch_each(w, "gy_pick", count);
+}
+
+/* The first place that has the value, or is no number as it is none. */
+static const char find_text[] =
+    "GY_KERNEL(gy_find)\n"
+    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
+    "        const $T *x = g.in0 + outer * g.here * g.inner + inner, value = g.in1[i];\n"
+    "        long long found = g.all;\n"
+    "        for (long long k = g.here - 1; k >= 0; k--) {\n"
+    "            const $T a = x[k * g.inner];\n"
+    "            found = a == value || (a != a && value != value) ? g.begin + k : found;\n"
+    "        }\n"
+    "        g.out0[i] = found;\n"
+    "    }\n"
+    "}\n";
+
+void gy_cuda_write_find(gy_cuda_writer *w)
+{
+    const gy_kernel_call *call = w->call;
+    const gy_view *x = &call->inputs[0];
+    const int dim = call->attributes->axis.dim;
+    const int64_t count = gy_view_count(&call->inputs[1]);
+    gy_cuda_fields(w, 0);
+    gy_cuda_number(w, "count", count);
+    gy_cuda_number(w, "inner", product(x, dim + 1, x->rank));
+    gy_cuda_number(w, "here", x->sizes[dim]);
+    gy_cuda_number(w, "all",
+                   call->input_types != NULL ? call->input_types[0].sizes[dim] : x->sizes[dim]);
+    gy_cuda_number(w, "begin", call->input_offsets != NULL ? call->input_offsets[0][dim] : 0);
+    print_typed(w, find_text, gy_cuda_type_name(x->dtype));
+    gy_cuda_launch_each(w, "gy_find", count);
+}
+
+/* ---- one_hot ---- */
+
+static const char one_hot_text[] =
+    "GY_KERNEL(gy_one_hot)\n"
+    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
+    "        const long long index = (long long)g.in0[i];\n" CHECK(
+        "i") "        for (long long k = 0; k < g.here; k++) {\n"
+             "            const int is_here = k == index - g.begin;\n"
+             "            g.out0[(outer * g.here + k) * g.inner + inner] = is_here ? ($T)g.one "
+             ": 0;\n"
+             "        }\n"
+             "    }\n"
+             "}\n";
+
+void gy_cuda_write_one_hot(gy_cuda_writer *w)
+{
+    const gy_kernel_call *call = w->call;
+    const gy_view *labels = &call->inputs[0], *y = &call->outputs[0];
+    const int dim = call->attributes->axis.dim;
+    uint64_t one = 0;
+    if (!takes_index(w, 0)) {
+        return;
+    }
+    gy_element_set(y->dtype, &one, 0, 1);
+    gy_cuda_fields(w, GY_CUDA_MOVES_OUT);
+    gy_cuda_number(w, "count", gy_view_count(labels));
+    gy_cuda_number(w, "inner", product(y, dim + 1, y->rank));
+    gy_cuda_number(w, "all", call->attributes->axis.depth);
+    gy_cuda_number(w, "begin", call->output_offsets != NULL ? call->output_offsets[0][dim] : 0);
+    gy_cuda_number(w, "here", y->sizes[dim]);
+    gy_cuda_number(w, "one", (int64_t)one);
+    gy_cuda_check_index(w, 0, "label", call->attributes->axis.depth);
+    print_typed(w, one_hot_text, gy_cuda_bits_name(y->dtype));
+    gy_cuda_launch_each(w, "gy_one_hot", gy_view_count(labels));
+}

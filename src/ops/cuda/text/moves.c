@@ -1,0 +1,204 @@
+/*
+ * Rows that move elements without looking at them, as unsigned types of their size, and rows
+ * that write one value: a thread for each element of the output, which is contiguous.
+ */
+#include "ops/cuda/text/text_priv.h"
+
+#include <string.h>
+
+enum { NAME_BYTES = 32 };
+
+#define EACH(count)                                                                            \
+    "    const long long step = (long long)gridDim.x * blockDim.x;\n"                          \
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                    \
+    "    for (; i < " count "; i += step) {\n"
+
+static const gy_cuda_key no_keys[] = {{NULL, NULL}};
+
+/* ---- copies of a view with other strides ---- */
+
+/* Dimensions of one element go, those that run together are one. */
+static void join_dimensions(gy_view *view)
+{
+    int rank = 0;
+    for (int dim = 0; dim < view->rank; dim++) {
+        const int64_t size = view->sizes[dim], stride = view->strides[dim];
+        if (size == 1) {
+            continue;
+        }
+        if (rank > 0 && view->strides[rank - 1] == stride * size) {
+            view->sizes[rank - 1] *= size;
+            view->strides[rank - 1] = stride;
+        } else {
+            view->sizes[rank] = size;
+            view->strides[rank++] = stride;
+        }
+    }
+    view->rank = rank;
+}
+
+/* The elements of `from`, which begins `begin` elements behind the input, in its order. */
+static void write_copy(gy_cuda_writer *w, const gy_view *from, int64_t begin)
+{
+    gy_view view = *from;
+    char name[NAME_BYTES];
+    const int64_t count = gy_view_count(&view);
+    join_dimensions(&view);
+    gy_cuda_fields(w, GY_CUDA_MOVES);
+    gy_cuda_number(w, "count", count);
+    gy_cuda_number(w, "begin", begin);
+    for (int dim = 0; dim < view.rank; dim++) {
+        (void)gy_print(name, sizeof(name), "size%d", dim);
+        gy_cuda_number(w, name, view.sizes[dim]);
+        (void)gy_print(name, sizeof(name), "stride%d", dim);
+        gy_cuda_number(w, name, view.strides[dim]);
+    }
+    gy_cuda_print(w,
+                  "GY_KERNEL(gy_copy)\n{\n" EACH("g.count") "        long long rest = i, at = "
+                                                            "g.begin;\n",
+                  no_keys);
+    for (int dim = view.rank - 1; dim >= 0; dim--) {
+        gy_text_add(&w->kernels, "        at += rest %% g.size%d * g.stride%d;\n", dim, dim);
+        gy_text_add(&w->kernels, "        rest /= g.size%d;\n", dim);
+    }
+    gy_cuda_print(w, "        g.out0[i] = g.in0[at];\n    }\n}\n", no_keys);
+    gy_cuda_launch_each(w, "gy_copy", count);
+}
+
+void gy_cuda_write_copy(gy_cuda_writer *w)
+{
+    const gy_view *x = &w->call->inputs[0], *y = &w->call->outputs[0];
+    if (w->call->op == &gy_ops_row_transpose) {
+        int dims[GY_TENSOR_RANK_MAX];
+        for (int i = 0; i < x->rank; i++) {
+            dims[i] = w->call->attributes->permute.dims[i];
+        }
+        const gy_view turned = gy_view_permute(x, dims);
+        write_copy(w, &turned, 0);
+    } else if (w->call->op == &gy_ops_row_broadcast_to) {
+        const gy_view spread = gy_view_spread(x, y->sizes, y->rank);
+        write_copy(w, &spread, 0);
+    } else {
+        write_copy(w, x, 0);
+    }
+}
+
+void gy_cuda_write_slice(gy_cuda_writer *w)
+{
+    const gy_attributes *of = w->call->attributes;
+    gy_view view = w->call->inputs[0];
+    const int dim = of->slice.dim;
+    const int64_t begin = of->slice.begin * view.strides[dim];
+    view.sizes[dim] = w->call->outputs[0].sizes[dim];
+    view.strides[dim] = view.sizes[dim] > 1 ? view.strides[dim] * of->slice.step : 0;
+    write_copy(w, &view, begin);
+}
+
+/* ---- lines that are put side by side, or apart ---- */
+
+/* Sizes before and after dimension `dim`. */
+static void number_around(gy_cuda_writer *w, const gy_view *view, int dim)
+{
+    int64_t inner = 1;
+    for (int d = dim + 1; d < view->rank; d++) {
+        inner *= view->sizes[d];
+    }
+    gy_cuda_number(w, "count", gy_view_count(view));
+    gy_cuda_number(w, "inner", inner);
+    gy_cuda_number(w, "length", view->sizes[dim]);
+}
+
+#define AROUND                                                                                 \
+    "        const long long inner = i % g.inner, at = i / g.inner % g.length;\n"              \
+    "        const long long outer = i / g.inner / g.length;\n"
+
+static const char pad_text[] = "GY_KERNEL(gy_pad)\n"
+                               "{\n" EACH("g.count") AROUND
+    "        const long long k = (at - g.begin) / g.step;\n"
+    "        const int is_here = at >= g.begin && (at - g.begin) % g.step == 0 && k < "
+    "g.taken;\n"
+    "        g.out0[i] = is_here ? g.in0[(outer * g.taken + k) * g.inner + inner] : 0;\n"
+    "    }\n"
+    "}\n";
+
+void gy_cuda_write_pad(gy_cuda_writer *w)
+{
+    const gy_attributes *of = w->call->attributes;
+    gy_cuda_fields(w, GY_CUDA_MOVES);
+    number_around(w, &w->call->outputs[0], of->slice.dim);
+    gy_cuda_number(w, "begin", of->slice.begin);
+    gy_cuda_number(w, "step", of->slice.step);
+    gy_cuda_number(w, "taken", w->call->inputs[0].sizes[of->slice.dim]);
+    gy_cuda_print(w, pad_text, no_keys);
+    gy_cuda_launch_each(w, "gy_pad", gy_view_count(&w->call->outputs[0]));
+}
+
+void gy_cuda_write_concat(gy_cuda_writer *w)
+{
+    const gy_kernel_call *call = w->call;
+    const int dim = call->attributes->axis.dim;
+    int64_t end = 0;
+    char name[NAME_BYTES];
+    gy_cuda_fields(w, GY_CUDA_MOVES_ALL);
+    number_around(w, &call->outputs[0], dim);
+    gy_cuda_print(w, "GY_KERNEL(gy_concat)\n{\n" EACH("g.count") AROUND, no_keys);
+    for (int k = 0; k < call->input_count; k++) {
+        const int64_t size = call->inputs[k].sizes[dim];
+        (void)gy_print(name, sizeof(name), "begin%d", k);
+        gy_cuda_number(w, name, end);
+        (void)gy_print(name, sizeof(name), "size%d", k);
+        gy_cuda_number(w, name, size);
+        end += size;
+        gy_text_add(&w->kernels,
+                    "        if (at >= g.begin%d && at < g.begin%d + g.size%d) {\n"
+                    "            const long long from = outer * g.size%d + at - g.begin%d;\n"
+                    "            g.out0[i] = g.in%d[from * g.inner + inner];\n"
+                    "        }\n",
+                    k, k, k, k, k, k);
+    }
+    gy_cuda_print(w, "    }\n}\n", no_keys);
+    gy_cuda_launch_each(w, "gy_concat", gy_view_count(&call->outputs[0]));
+}
+
+/* ---- one value ---- */
+
+/* The bits of an element that is `value`, by the conversions of gy_view_copy. */
+static int64_t bits_of(gy_dtype dtype, double value)
+{
+    uint64_t bits = 0;
+    gy_element_set(dtype, &bits, 0, value);
+    return (int64_t)bits;
+}
+
+static void write_value(gy_cuda_writer *w, double value)
+{
+    const gy_view *y = &w->call->outputs[0];
+    const gy_cuda_key keys[] = {{"T", gy_cuda_bits_name(y->dtype)}, {NULL, NULL}};
+    gy_cuda_fields(w, GY_CUDA_MOVES_OUT);
+    gy_cuda_number(w, "count", gy_view_count(y));
+    gy_cuda_number(w, "bits", bits_of(y->dtype, value));
+    gy_cuda_print(
+        w,
+        "GY_KERNEL(gy_fill)\n{\n" EACH("g.count") "        g.out0[i] = ($T)g.bits;\n    }\n}\n",
+        keys);
+    gy_cuda_launch_each(w, "gy_fill", gy_view_count(y));
+}
+
+void gy_cuda_write_fill(gy_cuda_writer *w)
+{
+    write_value(w, w->call->attributes->shape.value);
+}
+
+/* How many elements the axes hold globally: sizes are known, nothing is read. */
+void gy_cuda_write_count(gy_cuda_writer *w)
+{
+    const gy_view *x = &w->call->inputs[0];
+    const uint32_t axes = gy_reduce_axes(w->call->attributes->reduce.axes, x->rank);
+    double count = 1;
+    for (int dim = 0; dim < x->rank; dim++) {
+        const int64_t size =
+            w->call->input_types != NULL ? w->call->input_types[0].sizes[dim] : x->sizes[dim];
+        count *= (axes >> dim & 1u) != 0 ? (double)size : 1;
+    }
+    write_value(w, count);
+}
