@@ -84,6 +84,8 @@ void gy_cuda_write_scatter_add(gy_cuda_writer *w);
 void gy_cuda_write_pick(gy_cuda_writer *w);
 void gy_cuda_write_find(gy_cuda_writer *w);
 void gy_cuda_write_one_hot(gy_cuda_writer *w);
+/* attention.c */
+void gy_cuda_write_attention(gy_cuda_writer *w);
 /* pool.c */
 void gy_cuda_write_pool(gy_cuda_writer *w);
 

@@ -1,0 +1,245 @@
+/*
+ * Attention and its gradient, q, k and v apart or as one: a block takes a query (of the
+ * gradient of k and v: a key) and goes through the others in chunks of as many as it has
+ * threads, so that no scores are stored. A thread makes the score of one pair of a chunk, then
+ * adds up one column of the result. The gradient finds the probabilities again from the
+ * log-sum-exp, as in Dao et al., "FlashAttention", 2022; each sum has its own block and a fixed
+ * order.
+ */
+#include "ops/cuda/text/text_priv.h"
+
+#include <math.h>
+
+enum { THREADS = 128, NAME_BYTES = 32 };
+
+/* Rows of the (b, h) that this block has: element 0 of the first position. */
+#define PLACE                                                                                  \
+    "    const long long job = blockIdx.x, h = job / g.$jobs % g.heads;\n"                     \
+    "    const long long b = job / g.$jobs / g.heads, own = job % g.$jobs;\n"                  \
+    "    const $S *q = $Q + g.q_begin + b * g.q_batch + h * g.q_head;\n"                       \
+    "    const $S *k = $K + g.k_begin + b * g.k_batch + h * g.k_head;\n"                       \
+    "    const $S *v = $V + g.v_begin + b * g.v_batch + h * g.v_head;\n"                       \
+    "    const int t = threadIdx.x;\n"
+/* Query `row` and key `s`: scale times their product. */
+#define SCORE(row, s)                                                                          \
+    "            $T score = 0;\n"                                                              \
+    "            for (long long i = 0; i < g.d; i++) {\n"                                      \
+    "                score = fma$f($load(q[(" row ") * g.q_row + i]),\n"                       \
+    "                              $load(k[(" s ") * g.k_row + i]), score);\n"                 \
+    "            }\n"                                                                          \
+    "            score *= ($T)g.scale;\n"
+
+static const char forward_text[] =
+    "GY_BLOCK_KERNEL(gy_attention)\n"
+    "{\n"
+    "    __shared__ double shared[128];\n"
+    "    __shared__ $T weights[128];\n" PLACE
+    "    const long long seen = g.is_causal != 0 ? own + g.keys - g.queries + 1 : g.keys;\n"
+    "    $T best = -gy_infinity(), sum = 0;\n"
+    "    for (long long s = t; s < seen; s += 128) {\n" SCORE(
+        "own",
+        "s") "            const $T more = fmax$f(best, score);\n"
+             "            sum = sum * exp$f(best - more) + exp$f(score - more);\n"
+             "            best = more;\n"
+             "    }\n"
+             "    const double most = gy_tree_max(shared, (double)best);\n"
+             "    const double own_sum = t < seen ? (double)sum * exp((double)best - most) : "
+             "0;\n"
+             "    const double whole = most + log(gy_tree_sum(shared, own_sum));\n"
+             "    for (long long c = 0; c < g.e; c += 128) {\n"
+             "        $T mean = 0;\n"
+             "        for (long long first = 0; first < seen; first += 128) {\n"
+             "            const long long s = first + t < seen ? first + t : seen - 1;\n"
+             "" SCORE("own",
+                      "s") "            __syncthreads();\n"
+                           "            weights[t] = ($T)exp$f(($T)((double)score - whole));\n"
+                           "            __syncthreads();\n"
+                           "            for (int j = 0; j < 128 && first + j < seen && c + t < "
+                           "g.e; j++) {\n"
+                           "                mean = fma$f(weights[j], $load(v[(first + j) * "
+                           "g.v_row + c + t]), mean);\n"
+                           "            }\n"
+                           "        }\n"
+                           "        if (c + t < g.e) {\n"
+                           "            g.out0[b * g.o_batch + own * g.o_row + h * g.o_head + "
+                           "c + t] = mean;\n"
+                           "        }\n"
+                           "    }\n"
+                           "    if (t == 0) {\n"
+                           "        g.out1[job] = ($T)whole;\n"
+                           "    }\n"
+                           "}\n";
+
+#define SLOPE_PLACE                                                                            \
+    PLACE                                                                                      \
+    "    const $T *out = $OUT + b * g.o_batch + h * g.o_head;\n"                               \
+    "    const $S *dout = $DOUT + b * g.o_batch + h * g.o_head;\n"                             \
+    "    const $T *lse = $LSE + (b * g.heads + h) * g.queries;\n"                              \
+    "    double *means = g.workspace + (b * g.heads + h) * g.queries;\n"
+
+/* From the score to p and ds = scale p (dout . v - dout . out). */
+#define SLOPE(row, s)                                                                          \
+    "            $T slope = 0;\n"                                                              \
+    "            for (long long i = 0; i < g.e; i++) {\n"                                      \
+    "                slope = fma$f($load(dout[(" row ") * g.o_row + i]),\n"                    \
+    "                              $load(v[(" s ") * g.v_row + i]), slope);\n"                 \
+    "            }\n"                                                                          \
+    "            const $T p = exp$f(score - lse[" row "]);\n"                                  \
+    "            const $T ds = ($T)g.scale * p * (slope - ($T)means[" row "]);\n"
+
+static const char query_slope_text[] =
+    "GY_BLOCK_KERNEL(gy_query_slopes)\n"
+    "{\n"
+    "    __shared__ double shared[128];\n"
+    "    __shared__ $T weights[128];\n" SLOPE_PLACE
+    "    const long long seen = g.is_causal != 0 ? own + g.keys - g.queries + 1 : g.keys;\n"
+    "    double part = 0;\n"
+    "    for (long long i = t; i < g.e; i += 128) {\n"
+    "        part += (double)$load(dout[own * g.o_row + i]) * (double)out[own * g.o_row + i];\n"
+    "    }\n"
+    "    const double mean = gy_tree_sum(shared, part);\n"
+    "    if (t == 0) {\n"
+    "        means[own] = mean;\n"
+    "    }\n"
+    "    __syncthreads();\n"
+    "    $T *dq = $DQ + g.q_begin + b * g.q_batch + h * g.q_head + own * g.q_row;\n"
+    "    for (long long c = 0; c < g.d; c += 128) {\n"
+    "        $T sum = 0;\n"
+    "        for (long long first = 0; first < seen; first += 128) {\n"
+    "            const long long s = first + t < seen ? first + t : seen - 1;\n"
+    "" SCORE("own", "s") SLOPE(
+        "own",
+        "s") "            __syncthreads();\n"
+             "            weights[t] = ds;\n"
+             "            __syncthreads();\n"
+             "            for (int j = 0; j < 128 && first + j < seen && c + t < g.d; j++) {\n"
+             "                sum = fma$f(weights[j], $load(k[(first + j) * g.k_row + c + t]), "
+             "sum);\n"
+             "            }\n"
+             "        }\n"
+             "        if (c + t < g.d) {\n"
+             "            dq[c + t] = sum;\n"
+             "        }\n"
+             "    }\n"
+             "}\n";
+
+static const char key_slope_text[] =
+    "GY_BLOCK_KERNEL(gy_key_slopes)\n"
+    "{\n"
+    "    __shared__ $T weights[128];\n"
+    "    __shared__ $T chances[128];\n" SLOPE_PLACE "    (void)out;\n"
+    "    const long long away = own + g.queries - g.keys;\n"
+    "    const long long begin = g.is_causal != 0 && away > 0 ? away : 0;\n"
+    "    const long long columns = g.d > g.e ? g.d : g.e;\n"
+    "    $T *dk = $DK + g.k_begin + b * g.k_batch + h * g.k_head + own * g.k_row;\n"
+    "    $T *dv = $DV + g.v_begin + b * g.v_batch + h * g.v_head + own * g.v_row;\n"
+    "    for (long long c = 0; c < columns; c += 128) {\n"
+    "        $T of_key = 0, of_value = 0;\n"
+    "        for (long long first = begin; first < g.queries; first += 128) {\n"
+    "            const long long last = g.queries - 1;\n"
+    "            const long long row = first + t < g.queries ? first + t : last;\n"
+    "" SCORE("row", "own") SLOPE(
+        "row",
+        "own") "            __syncthreads();\n"
+               "            weights[t] = ds;\n"
+               "            chances[t] = p;\n"
+               "            __syncthreads();\n"
+               "            for (int j = 0; j < 128 && first + j < g.queries; j++) {\n"
+               "                if (c + t < g.d) {\n"
+               "                    const $T x = $load(q[(first + j) * g.q_row + c + t]);\n"
+               "                    of_key = fma$f(weights[j], x, of_key);\n"
+               "                }\n"
+               "                if (c + t < g.e) {\n"
+               "                    const $T x = $load(dout[(first + j) * g.o_row + c + t]);\n"
+               "                    of_value = fma$f(chances[j], x, of_value);\n"
+               "                }\n"
+               "            }\n"
+               "        }\n"
+               "        if (c + t < g.d) {\n"
+               "            dk[c + t] = of_key;\n"
+               "        }\n"
+               "        if (c + t < g.e) {\n"
+               "            dv[c + t] = of_value;\n"
+               "        }\n"
+               "    }\n"
+               "}\n";
+
+/* Strides of a value (B, positions, H, width), or of a part of one (B, positions, H, 3, width).
+ */
+static void number_view(gy_cuda_writer *w, const char *which, const gy_view *view, int part)
+{
+    const int64_t width = view->sizes[view->rank - 1];
+    const int64_t head = view->rank == 5 ? 3 * width : width;
+    const int64_t row = view->sizes[2] * head;
+    char name[NAME_BYTES];
+    (void)gy_print(name, sizeof(name), "%s_begin", which);
+    gy_cuda_number(w, name, view->rank == 5 ? part * width : 0);
+    (void)gy_print(name, sizeof(name), "%s_batch", which);
+    gy_cuda_number(w, name, view->sizes[1] * row);
+    (void)gy_print(name, sizeof(name), "%s_row", which);
+    gy_cuda_number(w, name, row);
+    (void)gy_print(name, sizeof(name), "%s_head", which);
+    gy_cuda_number(w, name, head);
+}
+
+static const char *load_of(gy_dtype dtype)
+{
+    return dtype == GY_BF16 ? "gy_float_of_bf16" : dtype == GY_F16 ? "gy_float_of_f16" : "";
+}
+
+static void print_part(gy_cuda_writer *w, const char *snippet, const char *jobs, bool is_packed)
+{
+    const gy_dtype stored = w->call->inputs[0].dtype, type = w->call->outputs[0].dtype;
+    const gy_cuda_key keys[] = {{"T", gy_cuda_type_name(type)},
+                                {"S", gy_cuda_type_name(stored)},
+                                {"f", gy_cuda_suffix(type)},
+                                {"load", load_of(stored)},
+                                {"jobs", jobs},
+                                {"Q", "g.in0"},
+                                {"K", is_packed ? "g.in0" : "g.in1"},
+                                {"V", is_packed ? "g.in0" : "g.in2"},
+                                {"OUT", is_packed ? "g.in1" : "g.in3"},
+                                {"LSE", is_packed ? "g.in2" : "g.in4"},
+                                {"DOUT", is_packed ? "g.in3" : "g.in5"},
+                                {"DQ", "g.out0"},
+                                {"DK", is_packed ? "g.out0" : "g.out1"},
+                                {"DV", is_packed ? "g.out0" : "g.out2"},
+                                {NULL, NULL}};
+    gy_cuda_print(w, snippet, keys);
+}
+
+void gy_cuda_write_attention(gy_cuda_writer *w)
+{
+    const gy_kernel_call *call = w->call;
+    const bool is_packed = call->inputs[0].rank == 5;
+    const bool is_slope = call->op == &gy_ops_row_attention_gradient ||
+                          call->op == &gy_ops_row_attention_packed_gradient;
+    const gy_view *q = &call->inputs[0], *k = &call->inputs[is_packed ? 0 : 1];
+    const gy_view *v = &call->inputs[is_packed ? 0 : 2];
+    const gy_view *out = is_slope ? &call->inputs[is_packed ? 1 : 3] : &call->outputs[0];
+    const int64_t d = q->sizes[q->rank - 1], e = v->sizes[v->rank - 1];
+    const int64_t heads = q->sizes[0] * q->sizes[2], queries = q->sizes[1], keys = k->sizes[1];
+    const double scale = call->attributes->attention.scale;
+    gy_cuda_fields(w, 0);
+    number_view(w, "q", q, 0);
+    number_view(w, "k", k, 1);
+    number_view(w, "v", v, 2);
+    number_view(w, "o", out, 0);
+    gy_cuda_number(w, "heads", q->sizes[2]);
+    gy_cuda_number(w, "queries", queries);
+    gy_cuda_number(w, "keys", keys);
+    gy_cuda_number(w, "d", d);
+    gy_cuda_number(w, "e", e);
+    gy_cuda_number(w, "is_causal", call->attributes->attention.is_causal);
+    gy_cuda_real(w, "scale", scale > 0 ? scale : 1 / sqrt((double)GY_MAX(d, (int64_t)1)));
+    if (!is_slope) {
+        print_part(w, forward_text, "queries", is_packed);
+        gy_cuda_launch_blocks(w, "gy_attention", heads * queries, THREADS);
+        return;
+    }
+    w->text->workspace_bytes = (size_t)(heads * queries) * sizeof(double);
+    print_part(w, query_slope_text, "queries", is_packed);
+    gy_cuda_launch_blocks(w, "gy_query_slopes", heads * queries, THREADS);
+    print_part(w, key_slope_text, "keys", is_packed);
+    gy_cuda_launch_blocks(w, "gy_key_slopes", heads * keys, THREADS);
+}
