@@ -152,7 +152,7 @@ static struct {
 
 static int64_t now_of_late(gy_env *env)
 {
-    enum { CHECK_ROUND = 256 }; /* the first check's */
+    enum { CHECK_ROUND = 16 }; /* the first check's */
     (void)env;
     if (late.comm != NULL && late.comm->root->idle_rounds == CHECK_ROUND && !late.may_call) {
         late.may_call = true;
@@ -256,6 +256,55 @@ GY_TEST(absent_rank_is_named_at_the_deadline)
     const gy_comm_options options = {.timeout_s = 0.2};
     assert_int_equal(crew_run(3, &options, one_stays_away, NULL), 0);
     assert_int_equal(crew_run(3, &options, long_one_stays_away, NULL), 0);
+}
+
+/* Time passes only when it is told to. */
+static _Atomic int64_t told_ns;
+
+static int64_t now_as_told(gy_env *env)
+{
+    (void)env;
+    return told_ns;
+}
+
+/* Rank 1 stays away. */
+static void wait_in_few_rounds(crew_member *me)
+{
+    enum { ROUNDS = 32 };
+    float data[3] = {0};
+    int ended = 0, rounds = 0;
+    gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                         .dtype = GY_F32,
+                         .reduction = GY_SUM,
+                         .count = 3,
+                         .in = data,
+                         .out = data};
+    if (me->rank == 1) {
+        return;
+    }
+    EXPECT(gy_coll_begin(me->comm, &call, note_end, &ended) == GY_OK);
+    told_ns += 2000000000;
+    while (ended == 0) {
+        (void)gy_comm_progress(me->comm);
+        rounds++;
+    }
+    EXPECT(ended == -1 && rounds <= ROUNDS);
+    EXPECT(gy_comm_in_flight(me->comm) == 0);
+}
+
+/* A rank that is seldom scheduled makes few rounds in a second. */
+GY_TEST(few_rounds_notice_a_deadline)
+{
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {.ops = &ops};
+    gy_transport *transports[2];
+    const gy_transport_segment_options segment = {
+        .ranks = 2, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
+    const gy_comm_options options = {.timeout_s = 1};
+    told_ns = gy_now_ns(gy_env_real());
+    ops.now_ns = now_as_told;
+    assert_ok(gy_transport_shm_open_all(&segment, &env, transports));
+    assert_int_equal(crew_run_on(transports, 2, &options, wait_in_few_rounds, NULL), 0);
 }
 
 static void count_end(void *arg, gy_status status)

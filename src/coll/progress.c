@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-enum { CHECK_EVERY_ROUNDS = 256, CHECK_EVERY_NS = 20000000 };
+/* A round of a rank that gets little of a busy core may take 0.1 s, and a deadline is noticed so
+ * many rounds late at most. */
+enum { CHECK_EVERY_ROUNDS = 16, CHECK_EVERY_NS = 20000000 };
 
 /* Returns the tag of signatures; a plan's messages use smaller chunk numbers. */
 static uint64_t signature_tag(const gy_coll *coll)
