@@ -278,6 +278,13 @@ gy_status gy_session_run_micros(gy_session *session, const gy_micro_run *run,
         return gy_fail(GY_ARG, "%d micro-batches of %d fetches, expected at least 1 and 0",
                        known.count, known.fetch_count);
     }
+    for (int k = 0; k < known.count; k++) {
+        if (known.micros[k].rows < 0 || known.micros[k].first < 0) {
+            return gy_fail(GY_ARG, "micro-batch %d has %lld rows from %lld on, expected 0 at least",
+                           k, (long long)known.micros[k].rows,
+                           (long long)known.micros[k].first);
+        }
+    }
     const size_t fetches = (size_t)known.fetch_count;
     const size_t all = (size_t)known.count * fetches;
     gy_tensor **made = gy_alloc_zero("graph.results", all + 1, sizeof(gy_tensor *));

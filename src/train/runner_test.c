@@ -10,7 +10,7 @@
 #include "gy_test.h"
 #include "training_kit.h"
 
-enum { MICROS = 4 };
+enum { MICROS = 10 };
 
 /* What one rank's graph runs of each micro-batch, and how. */
 typedef struct scene {
@@ -67,7 +67,7 @@ static gy_status run_all(const scene *s, gy_session *session, const tied *t, dou
         all += s->rows[k];
     }
     for (int k = 0; k < s->micros; k++) {
-        const int64_t rows = s->rows[k];
+        const int64_t rows = GY_MAX(s->rows[k], 0);
         GY_TRY(gy_tensor_zeros(NULL, GY_I32, &rows, 1, &tensors[k][0]));
         GY_TRY(gy_tensor_zeros(NULL, GY_I32, &rows, 1, &tensors[k][1]));
         GY_TRY(gy_tensor_zeros(NULL, GY_F64, NULL, 0, &tensors[k][2]));
@@ -80,7 +80,7 @@ static gy_status run_all(const scene *s, gy_session *session, const tied *t, dou
         for (int i = 0; i < 3; i++) {
             feeds[k][i] = (gy_feed){nodes[i], tensors[k][i]};
         }
-        micros[k] = (gy_micro_batch){feeds[k], 3, rows, first};
+        micros[k] = (gy_micro_batch){feeds[k], 3, s->rows[k], first};
         first += rows;
     }
     const gy_pipe_query query = {.schedule = s->schedule, .ranks = 2, .micros = s->micros};
@@ -179,6 +179,8 @@ GY_TEST(a_tied_head_by_hand)
         {.schedule = "zb-h1", .micros = 4, .rows = {1, 1, 1, 1}},
         {.schedule = "1f1b", .micros = 1, .rows = {1}},
         {.schedule = "1f1b", .micros = 4, .rows = {1, 1, 1, 1}, .has_twins = true},
+        {.schedule = "gpipe", .micros = 10, .rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+        {.schedule = "zb-h1", .micros = 10, .rows = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1}},
         {.lists = "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n", .micros = 2, .rows = {1, 2}},
     };
     for (size_t i = 0; i < GY_COUNT(scenes); i++) {
@@ -232,6 +234,9 @@ GY_TEST(what_a_schedule_cannot_run_is_named)
            GY_ARG, "parameter E is assigned for each, and node");
     refuse((scene){.lists = "0F0,0F1,0B0,0B1\n1F0,1F1,1B1,1B0\n", .micros = 2, .rows = {1, 1}},
            GY_STATE, "rank 1 action");
+    refuse((scene){.micros = 2, .rows = {1, -1}}, GY_ARG, "micro-batch 1 has -1 rows");
+    refuse((scene){.schedule = "1f1b", .micros = 2, .rows = {-1, 2}}, GY_ARG,
+           "micro-batch 0 has -1 rows");
     refuse((scene){.lists = "0F0,0B0\n1F0,1B0\n", .micros = 2, .rows = {1, 1}}, GY_ARG,
            "a schedule of 2 ranks, 2 stages and 1 micro-batches for pipe=2");
 }

@@ -70,6 +70,11 @@ static inline bool gy_pipe_computes(int32_t kind)
 enum { GY_PIPE_TURNS = 2 };
 
 /**
+ * Before a run's programs are asked for: those of other fetches go, and all where there would
+ * be too many numbers of rows. None goes while the run uses it.
+ */
+void gy_pipe_make_way(gy_session *session, const gy_micro_run *run, const gy_planned_run *each);
+/**
  * The program for micro-batches of so many rows in a slot, of its two instances the one whose
  * turn it is; made when it is first asked for. The two have one memory, whose variables order
  * what they do: the next micro-batch may be pushed while one runs. Those of other numbers of

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ROWS_MAX = 8 }; /* numbers of rows; beyond, all are made anew */
+enum { ROWS_MAX = 8 }; /* numbers of rows that are kept for later runs */
 
 /* One program in one slot; of two with the same rows one is the other's twin. */
 typedef struct instance {
@@ -94,31 +94,55 @@ static bool has_weight(const gy_session *session, const gy_planned_run *run)
     return gy_pipe_has_weight(&run->schedule->lists[session->mesh.stage]);
 }
 
-/* Programs of other fetches go, and all where there are too many numbers of rows. */
-static void drop_others(gy_session *session, const gy_planned_run *run)
+static bool is_known(const gy_pipe_programs *all, int64_t rows)
+{
+    GY_ASSERT(all->count <= all->capacity && rows > 0);
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->list[i].program->batch == rows) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Numbers of rows of these micro-batches that no program is for. */
+static int count_new(const gy_pipe_programs *all, const gy_micro_run *run)
+{
+    int count = 0;
+    GY_ASSERT(run->count >= 1);
+    for (int k = 0; k < run->count; k++) {
+        bool is_new = run->micros[k].rows > 0 && !is_known(all, run->micros[k].rows);
+        for (int i = 0; i < k && is_new; i++) {
+            is_new = run->micros[i].rows != run->micros[k].rows;
+        }
+        count += is_new ? 1 : 0;
+    }
+    return count;
+}
+
+void gy_pipe_make_way(gy_session *session, const gy_micro_run *run, const gy_planned_run *each)
 {
     const gy_pipe_programs *all = session->pipe;
     int bases = 0;
-    GY_ASSERT(all != NULL && run->fetch_count > 0);
-    bool is_known = false;
+    GY_ASSERT(each->schedule == run->schedule && each->fetch_count > 0);
+    if (all == NULL) {
+        return;
+    }
     bool is_same = all->count == 0 ||
-                   (all->loss == run->loss && all->has_weight == has_weight(session, run));
+                   (all->loss == each->loss && all->has_weight == has_weight(session, each));
     for (size_t i = 0; i < all->count; i++) {
         const gy_program *program = all->list[i].program;
-        is_same = is_same && is_of(program, run);
+        is_same = is_same && is_of(program, each);
         bases += program->base == NULL ? 1 : 0;
-        is_known = is_known || program->batch == run->batch;
     }
-    if (!is_same || (!is_known && bases == ROWS_MAX)) {
+    const int made = count_new(all, run);
+    if (!is_same || (made > 0 && bases + made > ROWS_MAX)) {
         gy_pipe_programs_free(session);
     }
 }
 
 static gy_status find_all(gy_session *session, const gy_planned_run *run, int slot)
 {
-    if (session->pipe != NULL) {
-        drop_others(session, run);
-    }
     if (session->pipe == NULL) {
         session->pipe = gy_alloc_zero("graph.pipe", 1, sizeof(*session->pipe));
         if (session->pipe == NULL) {

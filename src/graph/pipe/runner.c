@@ -39,6 +39,8 @@ static gy_planned_run planned(const runner *r, int micro)
 /* All that the list will want, before anything of it runs. */
 static gy_status make_programs(runner *r)
 {
+    const gy_planned_run first = planned(r, 0);
+    gy_pipe_make_way(r->session, r->run, &first);
     for (int k = 0; k < r->run->count; k++) {
         gy_program *program = NULL;
         const gy_planned_run run = planned(r, k);
