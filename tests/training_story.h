@@ -70,7 +70,8 @@ typedef struct story {
     model_kind kind;
     const char *axes;
     int zero, accumulate;
-    int micros; /* 0: batches are not split */
+    int micros;    /* 0: batches are not split */
+    int64_t batch; /* 0: BATCH */
     const char *schedule;
     int chunks;
     gy_recompute recompute;
@@ -108,9 +109,9 @@ static inline gy_status story_train(story *s, int rank, gy_model *model)
     gy_dataset set = story_set(s->kind);
     gy_train_result result;
     const gy_train_options options = GY_OPTIONS(
-        gy_train_options, .steps = STEPS, .batch = BATCH, .accumulate = s->accumulate,
-        .micro_batches = s->micros, .pipe_schedule = s->schedule, .chunks = s->chunks,
-        .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
+        gy_train_options, .steps = STEPS, .batch = s->batch > 0 ? s->batch : BATCH,
+        .accumulate = s->accumulate, .micro_batches = s->micros, .pipe_schedule = s->schedule,
+        .chunks = s->chunks, .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
         .optimizer = s->kind == MLP ? GY_OPTIMIZER_MOMENTUM : GY_OPTIMIZER_ADAMW, .rate = 0.01,
         .weight_decay = 0.01, .seed = 3, .recompute = s->recompute,
         .checkpoint_folder = s->folder, .resume = s->resumes, .step_limit = s->limit);

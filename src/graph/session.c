@@ -320,7 +320,8 @@ gy_status gy_session_check_micros(const gy_session *session, gy_node loss, int64
         return gy_fail(GY_ARG, "a batch of %lld rows", (long long)batch);
     }
     GY_TRY(gy_session_fetches(session, &loss, 1, &value));
-    GY_TRY(gy_bind(session->graph, &session->mesh, batch, &value, 1, &bound));
+    /* A dimension of one row cannot be told from one that is broadcast. */
+    GY_TRY(gy_bind(session->graph, &session->mesh, GY_MAX(batch, 2), &value, 1, &bound));
     const gy_status status = gy_graph_check_rows(bound);
     gy_graph_free(bound);
     return status;

@@ -30,6 +30,22 @@ GY_TEST(one_rank_adds_up_its_micro_batches)
     }
 }
 
+/* Of one row all parts but one are empty, and a dimension of one row looks like one that is
+ * broadcast. */
+GY_TEST(a_batch_of_one_row_has_empty_micro_batches)
+{
+    static story alone, once;
+    for (int kind = MLP; kind <= LSTM; kind++) {
+        alone =
+            (story){.kind = (model_kind)kind, .axes = "data=1", .accumulate = 1, .batch = 1};
+        (void)story_play(&alone);
+        once = alone;
+        once.axes = kind % 2 == 0 ? "pipe=2" : "data=2";
+        once.micros = 3;
+        story_assert_same(&alone, &once, story_play(&once));
+    }
+}
+
 GY_TEST(ranks_along_data_add_up_theirs)
 {
     check(MLP, "data=2", 3, 1, 0);
