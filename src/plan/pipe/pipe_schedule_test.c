@@ -190,6 +190,8 @@ GY_TEST(sizes_that_a_schedule_does_not_allow_are_refused)
     refuse(&(gy_pipe_query){"interleaved", 2, 1, 1 << 30}, "product up to");
     refuse(&(gy_pipe_query){"interleaved", 4, 9, 2},
            "9 micro-batches in 2 rounds, which they do not divide into: expected 8 or 10");
+    refuse(&(gy_pipe_query){"interleaved", 2, 9, 2},
+           "9 micro-batches in 4 rounds, which they do not divide into: expected 8 or 10");
 }
 
 GY_TEST(no_memory_is_no_schedule)

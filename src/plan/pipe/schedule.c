@@ -247,6 +247,26 @@ static gy_status find_row(const char *name, const schedule_row **row)
 
 /* Sizes that the schedule allows; `round`: micro-batches that pass all chunks before the next
  * ones begin. */
+/* In how many rounds the ranks take so many micro-batches. */
+static int rounds_of(const gy_pipe_query *query, int micros)
+{
+    GY_ASSERT(query->ranks >= 1 && query->chunks >= 1);
+    GY_ASSERT(micros >= 1);
+    return query->chunks > 1 ? GY_MAX(1, micros / query->ranks) : 1;
+}
+
+/* The nearest number of micro-batches that rounds divide, by steps of 1 or -1: at the latest a
+ * multiple of the ranks, or as many as there are. */
+static int nearest_of(const gy_pipe_query *query, int step)
+{
+    int micros = query->micros;
+    while (micros % rounds_of(query, micros) != 0) {
+        micros += step;
+    }
+    GY_ASSERT(micros >= 1);
+    return micros;
+}
+
 static gy_status check_query(const schedule_row *row, const gy_pipe_query *query, int *round)
 {
     if (query->ranks < 1 || query->ranks > GY_PIPE_RANKS_MAX) {
@@ -264,13 +284,13 @@ static gy_status check_query(const schedule_row *row, const gy_pipe_query *query
         return gy_fail(GY_ARG, "%lld stages of %d micro-batches, expected a product up to %d",
                        (long long)pairs, query->micros, GY_PIPE_PAIRS_MAX);
     }
-    int rounds = query->chunks > 1 ? GY_MAX(1, query->micros / query->ranks) : 1;
+    const int rounds = rounds_of(query, query->micros);
     if (query->micros % rounds != 0) {
         return gy_fail(GY_ARG,
                        "%s over %d stages takes %d micro-batches in %d rounds, which they do "
                        "not divide into: expected %d or %d micro-batches",
                        row->name, query->ranks, query->micros, rounds,
-                       query->micros / rounds * rounds, (query->micros / rounds + 1) * rounds);
+                       nearest_of(query, -1), nearest_of(query, 1));
     }
     *round = query->micros / rounds;
     return GY_OK;
