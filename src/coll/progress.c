@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* A round of a rank that gets little of a busy core may take 0.1 s, and a deadline is noticed so
- * many rounds late at most. */
+/* A round of a rank that gets little of a busy core may take 0.1 s, and a deadline is noticed
+ * so many rounds late at most. */
 enum { CHECK_EVERY_ROUNDS = 16, CHECK_EVERY_NS = 20000000 };
 
 /* Returns the tag of signatures; a plan's messages use smaller chunk numbers. */

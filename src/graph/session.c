@@ -280,9 +280,9 @@ gy_status gy_session_run_micros(gy_session *session, const gy_micro_run *run,
     }
     for (int k = 0; k < known.count; k++) {
         if (known.micros[k].rows < 0 || known.micros[k].first < 0) {
-            return gy_fail(GY_ARG, "micro-batch %d has %lld rows from %lld on, expected 0 at least",
-                           k, (long long)known.micros[k].rows,
-                           (long long)known.micros[k].first);
+            return gy_fail(GY_ARG,
+                           "micro-batch %d has %lld rows from %lld on, expected 0 at least", k,
+                           (long long)known.micros[k].rows, (long long)known.micros[k].first);
         }
     }
     const size_t fetches = (size_t)known.fetch_count;

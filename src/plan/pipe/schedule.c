@@ -289,8 +289,8 @@ static gy_status check_query(const schedule_row *row, const gy_pipe_query *query
         return gy_fail(GY_ARG,
                        "%s over %d stages takes %d micro-batches in %d rounds, which they do "
                        "not divide into: expected %d or %d micro-batches",
-                       row->name, query->ranks, query->micros, rounds,
-                       nearest_of(query, -1), nearest_of(query, 1));
+                       row->name, query->ranks, query->micros, rounds, nearest_of(query, -1),
+                       nearest_of(query, 1));
     }
     *round = query->micros / rounds;
     return GY_OK;
