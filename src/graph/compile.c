@@ -24,6 +24,7 @@ const gy_compile_pass gy_compile_passes[] = {
     {"layout", gy_lay_out},
     {"fuse", gy_fuse},
     {"schedule", gy_schedule},
+    {"devices", gy_pass_devices},
 };
 const int gy_compile_pass_count = (int)GY_COUNT(gy_compile_passes);
 
@@ -63,7 +64,7 @@ static bool cuts(const gy_compile_pass *pass, const gy_graph *made)
 /* The text of all stages, of which a stage shows how it differs from the one before. */
 typedef struct stages {
     gy_text *text; /* NULL: nobody reads it */
-    gy_text before, precision, placement, again;
+    gy_text before, precision, placement, again, devices;
 } stages;
 
 static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, stages *shown)
@@ -74,6 +75,9 @@ static gy_status show_pass(const gy_compile_pass *pass, const gy_graph *made, st
     }
     if (shown->text != NULL && pass->run == gy_recompute_chunks) {
         GY_TRY(gy_graph_explain_recompute(made, &shown->again));
+    }
+    if (shown->text != NULL && pass->run == gy_pass_devices) {
+        GY_TRY(gy_graph_explain_devices(made, &shown->devices));
     }
     const bool is_first = schedules(pass, made) && shown->placement.size_bytes == 0;
     if (shown->text == NULL || !is_first) {
@@ -99,7 +103,9 @@ static bool is_idle(const gy_compile_pass *pass, const gy_graph *bound)
     GY_ASSERT(bound->recompute_max >= 0 && pass->run != NULL);
     return (pass->run == gy_stages_cut && !has_stages(bound)) ||
            (pass->run == gy_pass_precision && bound->precision == GY_DTYPE_NONE) ||
-           (pass->run == gy_recompute_chunks && bound->recompute_max == 0);
+           (pass->run == gy_recompute_chunks && bound->recompute_max == 0) ||
+           (pass->run == gy_pass_devices && bound->device == NULL) ||
+           (pass->run == gy_lay_out && bound->device != NULL); /* of the CPU's kernels alone */
 }
 
 static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, stages *shown,
@@ -140,13 +146,15 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
     GY_ASSERT(out != NULL);
     stages shown = {.text = text};
     gy_status status = run_passes(bound, skip, NULL, &shown, out);
-    const gy_text *const reports[] = {&shown.precision, &shown.placement, &shown.again};
+    const gy_text *const reports[] = {&shown.precision, &shown.placement, &shown.again,
+                                      &shown.devices};
     for (size_t i = 0; status >= 0 && text != NULL && i < GY_COUNT(reports); i++) {
         gy_text_add_bytes(text, gy_text_get(reports[i]), reports[i]->size_bytes);
     }
     gy_text_free(&shown.precision);
     gy_text_free(&shown.placement);
     gy_text_free(&shown.again);
+    gy_text_free(&shown.devices);
     gy_text_free(&shown.before);
     return status;
 }

@@ -41,6 +41,7 @@ gy_graph *gy_graph_new_like(const gy_graph *like)
         graph->predicted_s = like->predicted_s;
         graph->cuts = like->cuts;
         graph->precision = like->precision;
+        graph->device = like->device;
         graph->recompute_max = like->recompute_max;
         graph->recomputed = like->recomputed;
         graph->loss = like->loss;

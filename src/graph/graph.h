@@ -43,6 +43,27 @@ typedef struct gy_stage_mark {
     int32_t chunk;          /* of gy_recompute_chunks, from 1; 0: none */
 } gy_stage_mark;
 
+/** Where a session keeps a parameter. */
+typedef enum gy_device_home {
+    GY_HOME_OPEN, /* not decided */
+    GY_HOME_CPU,
+    GY_HOME_DEVICE
+} gy_device_home;
+
+/** What the choice of nodes for a rank's device reckons with. */
+typedef struct gy_device_model {
+    const char *name;
+    double flops_s[GY_DTYPE_COUNT]; /* by the type of a node's first input; 0: as F32 */
+    double bytes_s;                 /* of its memory */
+    double launch_s;                /* of each kernel */
+    double copy_s, copy_bytes_s;    /* of each copy between the CPU's memory and its */
+    double host_flops_s, host_bytes_s; /* of the CPU */
+    uint64_t memory_bytes;             /* for values; 0: no limit */
+    /** Has it a kernel? Else `why` gets a static text. */
+    bool (*accepts)(void *arg, const gy_kernel_query *query, const char **why);
+    void *arg;
+} gy_device_model;
+
 /** One application of an operator. Everything it points to is the graph's. */
 typedef struct gy_graph_node {
     const gy_op *op;
@@ -60,6 +81,8 @@ typedef struct gy_graph_node {
     int32_t origin;      /* index in the user's graph; -1: made by a pass */
     gy_stage_mark mark;
     uint64_t homes; /* of a parameter: bits of the stages that keep it; 0: not decided */
+    gy_device_home home; /* of a parameter: where it lies between runs */
+    bool is_on_device;   /* from devices on: the device runs it, its outputs lie there */
 } gy_graph_node;
 
 /** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
@@ -147,6 +170,7 @@ struct gy_graph {
     double predicted_s; /* from place on: a run on several ranks, by the model of costs */
     gy_stage_cuts cuts;
     gy_dtype precision;    /* that products read; none: no pass looks at precision */
+    const gy_device_model *device; /* borrowed; NULL: the CPU alone */
     int32_t recompute_max; /* chunks of the forward pass that may be made again; 0: none */
     int32_t recomputed;    /* those that are, behind gy_recompute_chunks */
     int32_t loss; /* root whose ancestors are the forward pass, and 1: messages between stages
@@ -214,6 +238,8 @@ static inline void gy_graph_inherit(gy_graph_node *made, const gy_graph_node *fr
     made->origin = from->origin;
     made->mark = from->mark;
     made->homes = from->homes;
+    made->home = from->home;
+    made->is_on_device = from->is_on_device;
 }
 
 /** A new graph with the mesh, batch and stage of `like` (NULL: a user's). NULL: out of memory.
@@ -351,6 +377,13 @@ gy_status gy_lay_out(const gy_graph *in, gy_graph **out);
 gy_status gy_fuse(const gy_graph *in, gy_graph **out);
 /** Collectives right after what they wait for, assignments last. */
 gy_status gy_schedule(const gy_graph *in, gy_graph **out);
+/** Nodes that graph->device shall run, with copies of values between it and the CPU. The last
+ * pass. GY_LIMIT what must lie there does not fit. */
+gy_status gy_pass_devices(const gy_graph *in, gy_graph **out);
+/** Keep in the user's graph where its parameters lie from now on. */
+void gy_devices_keep(const gy_graph *compiled, gy_graph *user);
+/** Append what the device runs and what is copied for it. GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text);
 /**
  * Which of several ready nodes of a scheduled graph goes first: what a collective reads, so
  * that its exchange overlaps the rest; of all others what another stage waits for soonest, by
@@ -416,6 +449,8 @@ gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis);
 gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data);
 /** Bytes of this rank's part, blocked padding included. */
 size_t gy_local_bytes(const gy_mesh *mesh, const gy_type *type);
+/** What this rank's part of node `index` costs on `mesh`; 0 of what has no cost. */
+void gy_graph_cost(const gy_graph *graph, const gy_mesh *mesh, int32_t index, gy_cost *cost);
 /** What a kernel is asked for node `index`; views: GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX of
  * them. */
 gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers,

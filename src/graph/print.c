@@ -176,7 +176,7 @@ static void print_node(const gy_graph *graph, int32_t index, bool by_name, gy_te
         gy_text_add(text, "%s", i == 0 ? "" : ", ");
         print_value(graph, node->inputs[i], by_name, text);
     }
-    gy_text_add(text, ")");
+    gy_text_add(text, ")%s", node->is_on_device ? " on device" : "");
     print_attributes(node, text);
     print_cost(graph, node, text);
     gy_text_add(text, "\n");

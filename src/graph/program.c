@@ -624,6 +624,9 @@ gy_status gy_program_make(gy_session *session, const gy_program_source *source,
         return gy_error_raise(&error);
     }
     GY_ASSERT(program->graph->root_count == source->run.fetch_count && program->scope != NULL);
+    if (program->graph->device != NULL) {
+        gy_devices_keep(program->graph, session->graph);
+    }
     *out = program;
     return GY_OK;
 }

@@ -48,6 +48,38 @@ const gy_op gy_ops_row_reorder = {
     GY_SAMPLES(reorder_samples),
 };
 
+/* ---- between the memory of the CPU and of a device ---- */
+
+static gy_status copy_infer(const gy_attributes *attributes, const gy_type *inputs,
+                            int input_count, gy_type *outputs)
+{
+    (void)attributes;
+    GY_ASSERT(input_count == 1);
+    *outputs = inputs[0];
+    return GY_OK;
+}
+
+static const gy_ops_sample copy_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 5)}},
+};
+
+/* Where the device is the CPU, a copy. */
+#define COPY(row_name)                                                                         \
+    const gy_op gy_ops_row_##row_name = {                                                      \
+        .name = #row_name,                                                                     \
+        .input_count = 1,                                                                      \
+        .output_count = 1,                                                                     \
+        .infer = copy_infer,                                                                   \
+        .cost = gy_cost_move,                                                                  \
+        .no_gradient = made_late,                                                              \
+        .no_placements = placed_already,                                                       \
+        .reference = gy_reference_copy,                                                        \
+        GY_SAMPLES(copy_samples),                                                              \
+    }
+
+COPY(to_device);
+COPY(to_host);
+
 /* ---- collectives ---- */
 
 static gy_status move_infer(const gy_attributes *attributes, const gy_type *inputs,

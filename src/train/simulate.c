@@ -405,7 +405,7 @@ static gy_status add_points(measurement *m, int64_t wall_ns)
         if (took_ns == 0) {
             continue;
         }
-        gy_simulate_cost(graph, i, &cost);
+        gy_graph_cost(graph, &graph->mesh, i, &cost);
         GY_TRY(GY_GROW("train.simulate", m->points, m->capacity, m->count + 1));
         m->points[m->count++] = (gy_kernel_point){
             .name = graph->nodes[i].op->name,

@@ -120,3 +120,22 @@ uint64_t gy_mesh_stages_of(const gy_mesh *mesh, int rank)
     }
     return set;
 }
+
+void gy_graph_cost(const gy_graph *graph, const gy_mesh *mesh, int32_t index, gy_cost *cost)
+{
+    const gy_graph_node *node = &graph->nodes[index];
+    gy_type inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
+    GY_ASSERT(graph->is_placed && index >= 0 && index < graph->node_count);
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
+    GY_ASSERT(node->output_count <= GY_OP_OUTPUTS_MAX);
+    *cost = (gy_cost){.flops = 0};
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = gy_mesh_local_type(mesh, gy_graph_type(graph, node->inputs[k]));
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        outputs[k] = gy_mesh_local_type(mesh, &node->types[k]);
+    }
+    if (node->op->cost != NULL) {
+        node->op->cost(&node->attributes, inputs, node->input_count, outputs, cost);
+    }
+}

@@ -149,6 +149,7 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch, bool is_fetch
     GY_ASSERT(made->output_count == node->output_count);
     made->origin = index;
     made->homes = node->homes;
+    made->home = node->home;
     made->mark = pass->in->nodes[node->mark.source].mark;
     made->mark.is_gradient = node->mark.is_gradient;
     if (node->mark.by_hand != 0) {

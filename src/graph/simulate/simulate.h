@@ -114,8 +114,6 @@ typedef struct gy_virtual_rates {
 GY_MUST_CHECK gy_status gy_virtual_program_new(const gy_graph *graph, gy_virtual_links *links,
                                                const gy_virtual_rates *rates,
                                                gy_virtual_program *program);
-/** What node `index` costs one rank. */
-void gy_simulate_cost(const gy_graph *graph, int32_t index, gy_cost *cost);
 void gy_virtual_program_free(gy_virtual_program *program);
 /** Tell the tasks of all stages apart: is_forward, is_input. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_virtual_program_mark(gy_virtual_program *programs, int stages);

@@ -9,25 +9,6 @@
 
 #include <string.h>
 
-void gy_simulate_cost(const gy_graph *graph, int32_t index, gy_cost *cost)
-{
-    const gy_graph_node *node = &graph->nodes[index];
-    gy_type inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
-    GY_ASSERT(graph->is_placed && node->input_count <= GY_OP_INPUTS_MAX);
-    GY_ASSERT(node->output_count <= GY_OP_OUTPUTS_MAX);
-    *cost = (gy_cost){.flops = 0};
-    GY_ASSERT(index >= 0 && index < graph->node_count);
-    for (int k = 0; k < node->input_count; k++) {
-        inputs[k] = gy_mesh_local_type(&graph->mesh, gy_graph_type(graph, node->inputs[k]));
-    }
-    for (int32_t k = 0; k < node->output_count; k++) {
-        outputs[k] = gy_mesh_local_type(&graph->mesh, &node->types[k]);
-    }
-    if (node->op->cost != NULL) {
-        node->op->cost(&node->attributes, inputs, node->input_count, outputs, cost);
-    }
-}
-
 static gy_operation operation_of(const gy_op *op)
 {
     GY_ASSERT((op->flags & GY_OP_COLLECTIVE) != 0 && !gy_collective_is_message(op));
@@ -79,7 +60,7 @@ static void cost_work(const gy_graph *graph, int32_t index, const gy_virtual_rat
     gy_cost cost;
     GY_ASSERT(rates->rates != NULL || rates->flops_s > 0);
     const char *name = graph->nodes[index].op->name;
-    gy_simulate_cost(graph, index, &cost);
+    gy_graph_cost(graph, &graph->mesh, index, &cost);
     task->lane = GY_VIRTUAL_WORK;
     if (rates->rates == NULL) {
         task->seconds = gy_simulate_nominal(&cost, rates->flops_s, rates->memory_bytes_s);

@@ -21,22 +21,12 @@ static const double flops_s = 50e9, memory_bytes_s = 10e9;
 
 double gy_stages_work(const gy_graph *graph, int32_t index)
 {
-    const gy_graph_node *node = &graph->nodes[index];
-    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
-    GY_ASSERT(node->output_count <= GY_OP_OUTPUTS_MAX);
-    gy_type inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
-    gy_cost cost = {.flops = 0};
-    if (node->op->cost == NULL || (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
+    const gy_mesh mesh = gy_mesh_largest(&graph->mesh);
+    gy_cost cost;
+    if ((graph->nodes[index].op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
         return 0;
     }
-    const gy_mesh mesh = gy_mesh_largest(&graph->mesh);
-    for (int k = 0; k < node->input_count; k++) {
-        inputs[k] = gy_mesh_local_type(&mesh, gy_graph_type(graph, node->inputs[k]));
-    }
-    for (int32_t k = 0; k < node->output_count; k++) {
-        outputs[k] = gy_mesh_local_type(&mesh, &node->types[k]);
-    }
-    node->op->cost(&node->attributes, inputs, node->input_count, outputs, &cost);
+    gy_graph_cost(graph, &mesh, index, &cost);
     return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
 }
 

@@ -1,0 +1,54 @@
+/** Folder devices: which nodes of a scheduled graph a rank's device runs, and which its CPU. */
+#ifndef GY_GRAPH_DEVICES_DEVICES_H
+#define GY_GRAPH_DEVICES_DEVICES_H
+
+#include "graph/graph.h"
+
+/** Capacities between vertices. Zero it; gy_flow_free in any case. */
+typedef struct gy_flow {
+    int32_t vertices;
+    struct gy_flow_edge *edges; /* edge 2 i + 1 is the way back of edge 2 i */
+    size_t edge_count, edge_capacity;
+    int32_t *first; /* (vertices) the edges of each; -1: none */
+} gy_flow;
+
+/** More than any sum of capacities that count. */
+#define GY_FLOW_NEVER (INT64_MAX / 4)
+
+/** GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_flow_begin(gy_flow *flow, int32_t vertices);
+/** An edge of `capacity` >= 0 (GY_FLOW_NEVER: it is never cut). GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_flow_add(gy_flow *flow, int32_t from, int32_t to, int64_t capacity);
+/**
+ * The cheapest set of edges between vertices 0 and 1: which vertices stay on the side of 0.
+ * Of several the one with the fewest there. Uses the capacities up.
+ * @param stays  (vertices) out
+ * @return GY_OK; GY_NOMEM; GY_STATE every set has an edge that is never cut
+ * @cost O(vertices^2 edges), in practice near linear
+ * @source Dinitz, "Algorithm for solution of a problem of maximum flow in networks with power
+ * estimation", 1970
+ */
+GY_MUST_CHECK gy_status gy_flow_cut(gy_flow *flow, bool *stays);
+void gy_flow_free(gy_flow *flow);
+
+/**
+ * Decide for each node of a scheduled graph whether its device runs it. The sum of what nodes
+ * take where they run and of what copies between take is the least there is, of choices whose
+ * values fit in the device's memory.
+ * @param is_there  (nodes) out
+ * @return GY_OK; GY_NOMEM
+ * @cost some minimal cuts of a network with two vertices a value
+ * @source Stone, "Multiprocessor scheduling with the aid of network flow algorithms", 1977
+ */
+GY_MUST_CHECK gy_status gy_devices_choose(const gy_graph *graph, bool *is_there);
+
+/** Seconds that a node takes on the device, or on the CPU; of a copy from or to the device
+ * either. By the rates of graph->device. */
+double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there);
+double gy_devices_copy_seconds(const gy_graph *graph, gy_value value);
+/** May the device run it? Else why not: static. */
+bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why);
+/** The most that values take there at a time, in bytes; parameters lie there all the time. */
+uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there);
+
+#endif
