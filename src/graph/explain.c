@@ -18,7 +18,11 @@ static void explain_kernels(const gy_graph *graph, const gy_graph_choice *choice
         if ((op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
             continue;
         }
-        const char *kernel = (op->flags & GY_OP_COLLECTIVE) != 0 ? "collective" : "reference";
+        const bool is_copy = gy_device_is_copy(op);
+        const char *kernel = (op->flags & GY_OP_COLLECTIVE) != 0 ? "collective"
+                             : is_copy                           ? "copy"
+                             : graph->nodes[i].is_on_device      ? "device"
+                                                                 : "reference";
         gy_text_add(text, "%4d %s: %s", (int)i, graph->nodes[i].name,
                     choices[i].kernel != NULL ? choices[i].kernel->name : kernel);
         if (choices[i].workspace_bytes > 0) {
@@ -32,9 +36,9 @@ static void explain_kernels(const gy_graph *graph, const gy_graph_choice *choice
 
 static void explain_memory(const gy_memory_plan *plan, gy_text *text)
 {
-    static const char *const kinds[] = {"program", "shared with peers", "inputs", "parameters",
-                                        "literals"};
-    uint64_t totals[5] = {0};
+    static const char *const kinds[] = {"program",    "shared with peers", "inputs",
+                                        "parameters", "literals",          "on the device"};
+    uint64_t totals[6] = {0};
     for (int32_t i = 0; i < plan->buffer_count; i++) {
         GY_ASSERT(plan->buffers[i].kind < GY_COUNT(totals));
         totals[plan->buffers[i].kind] += plan->buffers[i].size_bytes;
@@ -42,6 +46,9 @@ static void explain_memory(const gy_memory_plan *plan, gy_text *text)
     gy_text_add(text, "== memory: %d buffers\n", (int)plan->buffer_count);
     for (size_t i = 0; i < GY_COUNT(totals); i++) {
         char bytes[32];
+        if (i == GY_STORAGE_DEVICE && totals[i] == 0) {
+            continue;
+        }
         gy_text_add(text, "     %s: %s\n", kinds[i], gy_text_bytes(bytes, totals[i]));
     }
 }

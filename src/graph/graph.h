@@ -14,6 +14,7 @@
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
 
+#include "ops/device.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
 
@@ -50,20 +51,6 @@ typedef enum gy_device_home {
     GY_HOME_DEVICE
 } gy_device_home;
 
-/** What the choice of nodes for a rank's device reckons with. */
-typedef struct gy_device_model {
-    const char *name;
-    double flops_s[GY_DTYPE_COUNT]; /* by the type of a node's first input; 0: as F32 */
-    double bytes_s;                 /* of its memory */
-    double launch_s;                /* of each kernel */
-    double copy_s, copy_bytes_s;    /* of each copy between the CPU's memory and its */
-    double host_flops_s, host_bytes_s; /* of the CPU */
-    uint64_t memory_bytes;             /* for values; 0: no limit */
-    /** Has it a kernel? Else `why` gets a static text. */
-    bool (*accepts)(void *arg, const gy_kernel_query *query, const char **why);
-    void *arg;
-} gy_device_model;
-
 /** One application of an operator. Everything it points to is the graph's. */
 typedef struct gy_graph_node {
     const gy_op *op;
@@ -80,7 +67,7 @@ typedef struct gy_graph_node {
     int32_t first_value; /* value number of output 0; output k is first_value + k */
     int32_t origin;      /* index in the user's graph; -1: made by a pass */
     gy_stage_mark mark;
-    uint64_t homes; /* of a parameter: bits of the stages that keep it; 0: not decided */
+    uint64_t homes;      /* of a parameter: bits of the stages that keep it; 0: not decided */
     gy_device_home home; /* of a parameter: where it lies between runs */
     bool is_on_device;   /* from devices on: the device runs it, its outputs lie there */
 } gy_graph_node;
@@ -170,7 +157,7 @@ struct gy_graph {
     double predicted_s; /* from place on: a run on several ranks, by the model of costs */
     gy_stage_cuts cuts;
     gy_dtype precision;    /* that products read; none: no pass looks at precision */
-    const gy_device_model *device; /* borrowed; NULL: the CPU alone */
+    gy_device *device;     /* of this rank, borrowed; NULL: the CPU alone */
     int32_t recompute_max; /* chunks of the forward pass that may be made again; 0: none */
     int32_t recomputed;    /* those that are, behind gy_recompute_chunks */
     int32_t loss; /* root whose ancestors are the forward pass, and 1: messages between stages
@@ -464,6 +451,7 @@ typedef enum gy_storage_kind {
     GY_STORAGE_INPUT,     /* what was fed */
     GY_STORAGE_PARAMETER, /* the session's */
     GY_STORAGE_LITERAL,   /* the graph's */
+    GY_STORAGE_DEVICE,    /* the program's, in the memory of the device */
 } gy_storage_kind;
 
 /** One piece of memory with one engine variable: tasks on it keep their order. */

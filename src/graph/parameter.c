@@ -68,6 +68,14 @@ gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run)
 
 gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
 {
+    gy_parameter_slot *found = NULL;
+    GY_TRY(gy_session_find_slot(session, index, &found));
+    *slot = found;
+    return gy_device_bring(session->lane, found);
+}
+
+gy_status gy_session_find_slot(gy_session *session, int32_t index, gy_parameter_slot **slot)
+{
     GY_ASSERT(index >= 0 && index < session->graph->node_count);
     for (size_t i = 0; i < session->parameter_count; i++) {
         if (session->parameters[i].node == index) {

@@ -50,13 +50,33 @@ static bool is_exchange(const gy_op *op)
     return gy_meter_kind(op, 0) >= 0;
 }
 
+/* Does a kernel of the device run it? */
+static bool is_launched(const gy_graph_node *node)
+{
+    return node->is_on_device &&
+           (node->op == &gy_ops_row_fill ||
+            (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_EFFECT)) == 0);
+}
+
+static size_t device_workspace(const gy_graph *graph, int32_t index)
+{
+    gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
+    const gy_kernel_query query = gy_graph_query(graph, index, 1, views);
+    GY_ASSERT(graph->device != NULL);
+    return graph->device->ops->workspace_bytes(graph->device, &query);
+}
+
 void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices)
 {
     GY_ASSERT(graph->is_placed && workers >= 1);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         choices[i] = (gy_graph_choice){.kernel = NULL};
-        if (gy_collective_is_message(node->op)) {
+        if (gy_collective_is_message(node->op) || gy_device_is_copy(node->op)) {
+            continue;
+        }
+        if (is_launched(node)) {
+            choices[i].workspace_bytes = device_workspace(graph, i);
             continue;
         }
         if (is_exchange(node->op)) {
@@ -84,6 +104,27 @@ static gy_pool *pool_of(const gy_session *session, gy_storage_kind kind)
     return kind == GY_STORAGE_SHARED ? session->pool : gy_pool_heap();
 }
 
+static gy_status take(const gy_session *session, gy_storage_kind kind, size_t size_bytes,
+                      void **data)
+{
+    if (kind == GY_STORAGE_DEVICE) {
+        gy_device *device = gy_device_lane_device(session->lane);
+        return device->ops->take(device, size_bytes, data);
+    }
+    *data = gy_pool_take(pool_of(session, kind), size_bytes);
+    return *data == NULL ? GY_NOMEM : GY_OK;
+}
+
+static void give(const gy_session *session, gy_storage_kind kind, void *data)
+{
+    if (kind == GY_STORAGE_DEVICE) {
+        gy_device *device = gy_device_lane_device(session->lane);
+        device->ops->give(device, data);
+    } else {
+        gy_pool_give(pool_of(session, kind), data);
+    }
+}
+
 /* Memory that the session's programs use in turn, this one among them. */
 static gy_status share_memory(gy_program *program)
 {
@@ -96,10 +137,7 @@ static gy_status share_memory(gy_program *program)
     for (size_t i = 0; i < program->chunks->count; i++) {
         gy_memory_chunk *chunk = &program->chunks->list[i];
         if (chunk->size_bytes > 0 && chunk->data == NULL) {
-            chunk->data = gy_pool_take(pool_of(session, chunk->kind), chunk->size_bytes);
-            if (chunk->data == NULL) {
-                return GY_NOMEM;
-            }
+            GY_TRY(take(session, chunk->kind, chunk->size_bytes, &chunk->data));
         }
     }
     return GY_OK;
@@ -115,7 +153,7 @@ static void unshare_memory(gy_program *program)
         gy_memory_chunk *chunk = &program->chunks->list[i];
         if (chunk->users == 0) {
             if (chunk->data != NULL) {
-                gy_pool_give(pool_of(session, chunk->kind), chunk->data);
+                give(session, chunk->kind, chunk->data);
             }
             *chunk = (gy_memory_chunk){.kind = GY_STORAGE_OWN};
         }
@@ -169,16 +207,19 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         return GY_OK;
     }
     if (storage->kind == GY_STORAGE_PARAMETER) {
-        const gy_parameter_slot *slot;
+        gy_parameter_slot *slot;
         GY_ASSERT(leaf != NULL);
         GY_ASSERT(leaf->origin >= 0);
-        GY_TRY(gy_session_slot(session, leaf->origin, &slot));
+        GY_TRY(gy_session_find_slot(session, leaf->origin, &slot));
         if (has_rows(program, index)) { /* of this instance alone while it runs */
             program->data[index] = slot->view.data;
             return gy_var_new(session->engine, &program->vars[index]);
         }
         program->vars[index] = slot->var;
-        program->data[index] = slot->view.data;
+        if (leaf->is_on_device) {
+            GY_TRY(gy_device_place(session->lane, slot));
+        }
+        program->data[index] = leaf->is_on_device ? slot->there : slot->view.data;
         return GY_OK;
     }
     GY_TRY(gy_var_new(session->engine, &program->vars[index]));
@@ -192,6 +233,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         return GY_OK;
     case GY_STORAGE_OWN:
     case GY_STORAGE_SHARED:
+    case GY_STORAGE_DEVICE:
         break;
     }
     if (storage->chunk >= 0) {
@@ -200,9 +242,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         program->data[index] = chunk + storage->offset;
         return GY_OK;
     }
-    program->data[index] =
-        gy_pool_take(pool_of(session, storage->kind), GY_MAX(storage->size_bytes, 64));
-    return program->data[index] == NULL ? GY_NOMEM : GY_OK;
+    return take(session, storage->kind, GY_MAX(storage->size_bytes, 64), &program->data[index]);
 }
 
 static void release_storage(gy_program *program, int32_t index)
@@ -220,8 +260,9 @@ static void release_storage(gy_program *program, int32_t index)
     }
     if (storage->kind == GY_STORAGE_LITERAL) {
         gy_tensor_unpin(program->graph->nodes[storage->leaf].attributes.literal.tensor);
-    } else if (storage->kind == GY_STORAGE_OWN || storage->kind == GY_STORAGE_SHARED) {
-        gy_pool_give(pool_of(program->session, storage->kind), program->data[index]);
+    } else if (storage->kind == GY_STORAGE_OWN || storage->kind == GY_STORAGE_SHARED ||
+               storage->kind == GY_STORAGE_DEVICE) {
+        give(program->session, storage->kind, program->data[index]);
     }
 }
 
@@ -427,6 +468,11 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_graph_cho
                               .kernel = choice->kernel};
     GY_TRY(fill_call(program, step, index));
     GY_TRY(fill_vars(program, step, index));
+    if (gy_device_runs(node)) {
+        GY_TRY(gy_device_prepare(program->session->lane, step));
+        program->step_count++;
+        return GY_OK;
+    }
     if (node->op == &gy_ops_row_fill) { /* its memory is its own: filled once */
         return node->op->reference(&step->call);
     }
@@ -660,7 +706,10 @@ void gy_program_free(gy_program *program)
     }
     for (int32_t i = 0; i < program->step_count; i++) {
         gy_program_step *step = &program->steps[i];
-        if (step->state != NULL && step->kernel->release != NULL) {
+        if (step->state != NULL && step->kernel == NULL) {
+            gy_device *device = gy_device_lane_device(program->session->lane);
+            device->ops->release(device, step->state);
+        } else if (step->state != NULL && step->kernel->release != NULL) {
             step->kernel->release(step->state);
         }
     }

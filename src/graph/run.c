@@ -106,6 +106,9 @@ static gy_status push(gy_program *program, int32_t index, int priority)
     if (step->collective != NULL) {
         return gy_collective_push(engine, step->collective, &task);
     }
+    if (gy_device_runs(step->node)) {
+        return gy_device_push(program->session->lane, &task);
+    }
     return gy_engine_push(engine, &task);
 }
 
@@ -194,11 +197,20 @@ static gy_status heal(gy_program *program, gy_status failed)
     return gy_error_raise(&error);
 }
 
+/* All tasks have ended, and all that the device was given. */
+static gy_status await(gy_program *program)
+{
+    gy_status waited = program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
+    gy_error error;
+    gy_error_take(&error, waited);
+    const gy_status ended = gy_device_await(program->session->lane);
+    return waited < 0 ? gy_error_raise(&error) : ended;
+}
+
 gy_status gy_program_wait(gy_program *program)
 {
     GY_ASSERT(program->session != NULL);
-    const gy_status waited =
-        program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
+    const gy_status waited = await(program);
     return waited < 0 ? heal(program, waited) : GY_OK;
 }
 
@@ -210,7 +222,7 @@ static gy_status run_steps(gy_program *program)
     }
     gy_error error;
     gy_error_take(&error, pushed);
-    gy_status waited = program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
+    gy_status waited = await(program);
     if (pushed < 0) {
         waited = gy_error_raise(&error);
     }
@@ -332,6 +344,23 @@ static gy_status place_rows(gy_program *program, int32_t storage, int64_t first)
     return GY_OK;
 }
 
+/* Parameters that have their home on the device. */
+static gy_status send_parameters(gy_program *program)
+{
+    for (int32_t i = 0; i < program->memory.buffer_count && program->graph->device != NULL;
+         i++) {
+        const gy_storage *storage = &program->memory.buffers[i];
+        const gy_graph_node *leaf =
+            storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
+        gy_parameter_slot *slot = NULL;
+        if (storage->kind == GY_STORAGE_PARAMETER && leaf->is_on_device) {
+            GY_TRY(gy_session_find_slot(program->session, leaf->origin, &slot));
+            GY_TRY(gy_device_send(program->session->lane, slot));
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status place_all_rows(gy_program *program, int64_t first)
 {
     GY_ASSERT(first >= 0 && program->graph != NULL);
@@ -390,6 +419,7 @@ gy_status gy_program_begin(gy_program *program, const gy_micro_batch *batch, int
     GY_TRY(number_messages(program, micro));
     GY_TRY(feed(program, batch->feeds, batch->feed_count));
     GY_TRY(place_all_rows(program, batch->first));
+    GY_TRY(send_parameters(program));
     for (int32_t i = 0; i < program->patch_count; i++) {
         GY_ASSERT(program->patches[i].storage < program->memory.buffer_count);
         program->patches[i].view->data = program->data[program->patches[i].storage];

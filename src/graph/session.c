@@ -91,8 +91,14 @@ void gy_session_free(gy_session *session)
         gy_collective_detach(session->engine, session->mesh.pipe);
     }
     for (size_t i = 0; i < session->parameter_count; i++) {
+        gy_device_drop(session->lane, &session->parameters[i]);
         gy_var_free(session->parameters[i].var);
     }
+    for (size_t i = 0; session->lane != NULL && i < session->chunks.count; i++) {
+        GY_ASSERT(session->chunks.list[i].kind != GY_STORAGE_DEVICE ||
+                  session->chunks.list[i].data == NULL);
+    }
+    gy_device_lane_free(session->lane);
     if (session->owns_engine) {
         gy_engine_free(session->engine);
     }
@@ -105,6 +111,14 @@ void gy_session_free(gy_session *session)
     gy_free(session->chunks.list);
     gy_meter_fini(&session->meter);
     gy_free(session);
+}
+
+gy_status gy_session_set_device(gy_session *session, gy_device *device)
+{
+    GY_ASSERT(session->lane == NULL && session->program_count == 0);
+    GY_TRY(gy_device_lane_new(device, session->engine, &session->lane));
+    session->graph->device = device;
+    return GY_OK;
 }
 
 /* ---- programs ---- */

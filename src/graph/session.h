@@ -6,6 +6,8 @@
 #include "ops/collective.h"
 
 typedef struct gy_program gy_program;
+typedef struct gy_program_step gy_program_step;
+typedef struct gy_device_lane gy_device_lane;
 
 /** The exchanges of one kind. */
 typedef struct gy_meter_row {
@@ -64,15 +66,25 @@ typedef struct gy_parameter_slot {
     gy_tensor *tensor;
     gy_view view;
     gy_var *var; /* what programs that run beside each other do with it keeps its order */
+    void *there; /* memory of the device, where that is its home; else NULL */
+    bool is_newer_there;
 } gy_parameter_slot;
 
+/** A copy to or from the device that has not ended. */
+typedef struct gy_device_copy {
+    gy_done *done;
+    uint64_t mark;
+    gy_program_step *next; /* that began behind it */
+} gy_device_copy;
+
 /** One task of a program. */
-typedef struct gy_program_step {
+struct gy_program_step {
     gy_program *program;
     const gy_graph_node *node;
     const char *trace_name;
-    void *state;             /* of the kernel */
+    void *state;             /* of the kernel, on the device or the CPU */
     const gy_kernel *kernel; /* NULL: the reference */
+    gy_device_copy copy;     /* where it is one and under way */
     gy_kernel_call call;
     gy_collective *collective; /* NULL: a computation */
     gy_attributes *message;    /* of the collective, where it is a message; else NULL */
@@ -84,7 +96,7 @@ typedef struct gy_program_step {
     size_t read_count, mutate_count;
     int priority; /* of gy_graph_prioritize */
     int32_t root; /* the first of the fetches that it completes; -1: none */
-} gy_program_step;
+};
 
 /** A view of memory that is fed, or of the rows of a run, filled in at each run. */
 typedef struct gy_patch {
@@ -151,6 +163,7 @@ struct gy_session {
     bool owns_engine, has_no_overlap;
     gy_comm *comms[GY_MESH_MAX]; /* by mesh axis; NULL: it has one rank */
     bool has_pipe;               /* its communicator is driven by the engine */
+    gy_device_lane *lane;        /* NULL: the CPU alone */
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
@@ -169,8 +182,49 @@ struct gy_session {
     gy_meter meter;
 };
 
-/** The parameter of node `index` of the user's graph, made and initialised at first use. */
+/**
+ * The parameter of node `index` of the user's graph, made and initialised at first use; its
+ * value is in the memory of the CPU, brought there from the device where that has a newer one.
+ */
 gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot);
+/** The same wherever its value is. */
+gy_status gy_session_find_slot(gy_session *session, int32_t index, gy_parameter_slot **slot);
+
+/* ---- the device of a session (graph/devices) ---- */
+
+static inline bool gy_device_is_copy(const gy_op *op)
+{
+    return op == &gy_ops_row_to_device || op == &gy_ops_row_to_host;
+}
+/** Is the task of the node one of the device? */
+static inline bool gy_device_runs(const gy_graph_node *node)
+{
+    return node->is_on_device || node->op == &gy_ops_row_to_host;
+}
+/** Have the engine ask the device what has ended. */
+gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lane **lane);
+/** Nothing is under way any more. NULL is fine. */
+void gy_device_lane_free(gy_device_lane *lane);
+gy_device *gy_device_lane_device(const gy_device_lane *lane);
+/** Push the task of a step that is_on_device or is a copy; `task` has all but `run` and `lane`.
+ */
+gy_status gy_device_push(gy_device_lane *lane, gy_task *task);
+/** The kernel of a step, whose call has its memory. */
+gy_status gy_device_prepare(gy_device_lane *lane, gy_program_step *step);
+/** Wait until all that was queued has ended, well or not. NULL: nothing is queued. */
+gy_status gy_device_await(gy_device_lane *lane);
+/** Memory there for a parameter; given back by gy_device_drop. */
+gy_status gy_device_place(gy_device_lane *lane, gy_parameter_slot *slot);
+void gy_device_drop(gy_device_lane *lane, gy_parameter_slot *slot);
+/** Queue its copy there, unless the newer value is there. */
+gy_status gy_device_send(gy_device_lane *lane, gy_parameter_slot *slot);
+/** Have its newer value here, and from now on only here. */
+gy_status gy_device_bring(gy_device_lane *lane, gy_parameter_slot *slot);
+/**
+ * From now on programs run on this device what pays there. Before the first run. The device
+ * outlives the session. GY_NOMEM; GY_LIMIT. @threads owner
+ */
+GY_MUST_CHECK gy_status gy_session_set_device(gy_session *session, gy_device *device);
 /**
  * Fill this rank's part of a new parameter: a pure function of (seed, name, element of the
  * whole), whatever the part.

@@ -21,7 +21,8 @@ static int32_t *find_groups(const gy_graph *graph)
         gy_alloc("graph.devices", ((size_t)graph->node_count + 1) * sizeof(*groups));
     for (int32_t i = 0; groups != NULL && i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
-        const bool is_same = (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign;
+        const bool is_same =
+            (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign;
         groups[i] = is_same ? groups[node->inputs[0].node] : i;
         GY_ASSERT(groups[i] >= 0 && groups[i] <= i);
     }
@@ -37,7 +38,7 @@ static bool is_memory(const gy_graph_node *node)
 bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why)
 {
     const gy_graph_node *node = &graph->nodes[index];
-    const gy_device_model *device = graph->device;
+    gy_device *device = graph->device;
     gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
     GY_ASSERT(device != NULL && index >= 0 && index < graph->node_count);
     *why = "";
@@ -49,7 +50,7 @@ bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why)
         *why = "its rows are those of the batch";
     } else if (!is_memory(node)) {
         const gy_kernel_query query = gy_graph_query(graph, index, 1, views);
-        return device->accepts(device->arg, &query, why);
+        return device->ops->accepts(device, &query, why);
     }
     return **why == '\0';
 }
@@ -63,21 +64,20 @@ static double roofline(const gy_cost *cost, double flops_s, double bytes_s)
 double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there)
 {
     const gy_graph_node *node = &graph->nodes[index];
-    const gy_device_model *device = graph->device;
+    const gy_device_rates *rates = &graph->device->rates;
     gy_cost cost;
     if (is_memory(node) || node->op == &gy_ops_row_input || node->op == &gy_ops_row_literal) {
         return 0;
     }
     gy_graph_cost(graph, &graph->mesh, index, &cost);
     if (!is_there) {
-        return roofline(&cost, device->host_flops_s, device->host_bytes_s);
+        return roofline(&cost, rates->host_flops_s, rates->host_bytes_s);
     }
-    const gy_dtype dtype = node->input_count > 0
-                               ? gy_graph_type(graph, node->inputs[0])->dtype
-                               : node->types[0].dtype;
-    const double flops_s = device->flops_s[dtype] > 0 ? device->flops_s[dtype]
-                                                      : device->flops_s[GY_F32];
-    return device->launch_s + roofline(&cost, flops_s, device->bytes_s);
+    const gy_dtype dtype = node->input_count > 0 ? gy_graph_type(graph, node->inputs[0])->dtype
+                                                 : node->types[0].dtype;
+    const double flops_s =
+        rates->flops_s[dtype] > 0 ? rates->flops_s[dtype] : rates->flops_s[GY_F32];
+    return rates->launch_s + roofline(&cost, flops_s, rates->bytes_s);
 }
 
 static size_t bytes_of(const gy_graph *graph, gy_value value)
@@ -87,9 +87,9 @@ static size_t bytes_of(const gy_graph *graph, gy_value value)
 
 double gy_devices_copy_seconds(const gy_graph *graph, gy_value value)
 {
-    GY_ASSERT(graph->device != NULL && graph->device->copy_bytes_s > 0);
-    return graph->device->copy_s +
-           (double)bytes_of(graph, value) / graph->device->copy_bytes_s;
+    GY_ASSERT(graph->device != NULL && graph->device->rates.copy_bytes_s > 0);
+    return graph->device->rates.copy_s +
+           (double)bytes_of(graph, value) / graph->device->rates.copy_bytes_s;
 }
 
 /* ---- the network ---- */
@@ -97,8 +97,8 @@ double gy_devices_copy_seconds(const gy_graph *graph, gy_value value)
 typedef struct network {
     const gy_graph *graph;
     const int32_t *groups;
-    const bool *can;  /* node */
-    double byte_s;    /* for a byte that lies there */
+    const bool *can; /* node */
+    double byte_s;   /* for a byte that lies there */
     gy_flow flow;
     int32_t *copies; /* value -> its vertex of a copy there; the next is that of one back */
 } network;
@@ -137,7 +137,8 @@ static gy_status add_node(network *n, int32_t index)
 static gy_status add_copies(network *n, int32_t node, int32_t k)
 {
     const gy_value value = {node, k};
-    const int32_t maker = vertex_of(n, node), there = n->copies[gy_graph_value(n->graph, value)];
+    const int32_t maker = vertex_of(n, node),
+                  there = n->copies[gy_graph_value(n->graph, value)];
     const int64_t takes = capacity(gy_devices_copy_seconds(n->graph, value));
     GY_ASSERT(there >= FIRST && n->groups[node] == node);
     GY_TRY(gy_flow_add(&n->flow, maker, there, takes));
@@ -261,7 +262,7 @@ uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there)
 /* Dearer bytes until what lies there fits. */
 static gy_status fit(network *n, bool *stays, bool *is_there)
 {
-    const uint64_t limit = n->graph->device->memory_bytes;
+    const uint64_t limit = n->graph->device->rates.memory_bytes;
     double low = 0, high = 0;
     GY_TRY(cut(n, stays, is_there));
     if (limit == 0 || gy_devices_bytes(n->graph, is_there) <= limit) {
@@ -282,7 +283,8 @@ static gy_status fit(network *n, bool *stays, bool *is_there)
     }
     n->byte_s = high;
     GY_TRY(cut(n, stays, is_there));
-    if (gy_devices_bytes(n->graph, is_there) > limit) { /* parameters that have their home there */
+    if (gy_devices_bytes(n->graph, is_there) >
+        limit) { /* parameters that have their home there */
         char have[32], want[32];
         return gy_fail(GY_LIMIT, "device %s has %s, and what must lie there takes %s",
                        n->graph->device->name, gy_text_bytes(have, limit),
@@ -293,8 +295,7 @@ static gy_status fit(network *n, bool *stays, bool *is_there)
 
 gy_status gy_devices_choose(const gy_graph *graph, bool *is_there)
 {
-    const size_t nodes = (size_t)graph->node_count + 1,
-                 values = (size_t)graph->value_count + 1;
+    const size_t nodes = (size_t)graph->node_count + 1, values = (size_t)graph->value_count + 1;
     int32_t *groups = find_groups(graph);
     gy_arena arena = {0};
     bool *can = gy_arena_alloc(&arena, nodes * sizeof(*can));

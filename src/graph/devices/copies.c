@@ -124,8 +124,7 @@ gy_status gy_pass_devices(const gy_graph *in, gy_graph **out)
     for (int32_t i = 0; c.other != NULL && i < in->value_count; i++) {
         c.other[i] = GY_NO_VALUE;
     }
-    const gy_status status =
-        c.is_there != NULL && c.other != NULL ? move_all(&c) : GY_NOMEM;
+    const gy_status status = c.is_there != NULL && c.other != NULL ? move_all(&c) : GY_NOMEM;
     gy_free(c.is_there);
     gy_free(c.other);
     return gy_pass_end(&c.pass, status, out);

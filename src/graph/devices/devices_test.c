@@ -1,9 +1,7 @@
 /*
- * Goal: of all choices of nodes for a device the cheapest is taken; what one side makes and the
- * other reads is copied; a program so cut has the values of one that is not. Here the device is
- * the CPU, so that its copies are copies.
+ * Goal: of all choices of nodes for a device the cheapest is taken, what lies there fits, and
+ * --explain says what runs where and why.
  */
-#include "base/hash.h"
 #include "graph/devices/devices.h"
 #include "graph/random_graph.h"
 #include "graph/session.h"
@@ -11,42 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/devices/late_device.h"
 #include "graph_kit.h"
 #include "gy_test.h"
 
 enum { GROUPS_MAX = 13, ROWS = 5 };
-
-typedef struct imagined {
-    gy_device_model model;
-    uint64_t seed;   /* which operators it has kernels for */
-    uint64_t refuse; /* one operator of so many has none; 0: all have */
-} imagined;
-
-static bool accepts(void *arg, const gy_kernel_query *query, const char **why)
-{
-    const imagined *device = arg;
-    const uint64_t hash = gy_hash(query->op->name, strlen(query->op->name), device->seed);
-    const bool may = device->refuse == 0 || hash % device->refuse != 0;
-    *why = may ? "" : "no kernel";
-    return may;
-}
-
-static void imagine(gy_random *random, imagined *device)
-{
-    static const double launches[] = {1e-9, 1e-7, 1e-6}, copies[] = {1e-9, 1e-7, 3e-6};
-    *device = (imagined){
-        .seed = gy_random_below(random, 1000),
-        .refuse = gy_random_below(random, 4) * 3,
-        .model = {.name = "imagined",
-                  .bytes_s = 50e9,
-                  .launch_s = launches[gy_random_below(random, 3)],
-                  .copy_s = copies[gy_random_below(random, 3)],
-                  .copy_bytes_s = 10e9,
-                  .host_flops_s = 1e8,
-                  .host_bytes_s = 1e8,
-                  .accepts = accepts}};
-    device->model.flops_s[GY_F32] = 1e10;
-}
 
 /* ---- the cheapest ---- */
 
@@ -82,9 +49,9 @@ static double price(const choice *c, uint32_t there)
             }
         }
         for (int32_t r = 0; r < graph->root_count && side[i]; r++) {
-            is_read = is_read || (graph->nodes[graph->roots[r].value.node].op !=
-                                      &gy_ops_row_assign &&
-                                  c->groups[graph->roots[r].value.node] == i);
+            is_read =
+                is_read || (graph->nodes[graph->roots[r].value.node].op != &gy_ops_row_assign &&
+                            c->groups[graph->roots[r].value.node] == i);
         }
         sum += is_read ? gy_devices_copy_seconds(graph, (gy_value){i, 0}) : 0;
     }
@@ -109,7 +76,7 @@ static bool list_groups(const gy_graph *graph, choice *c)
     return true;
 }
 
-static gy_graph *compiled(const gy_graph *graph, const imagined *device, const gy_node *fetches)
+static gy_graph *compiled(const gy_graph *graph, late_device *device, const gy_node *fetches)
 {
     const gy_value values[] = {{fetches[0].index, fetches[0].output},
                                {fetches[1].index, fetches[1].output}};
@@ -118,12 +85,12 @@ static gy_graph *compiled(const gy_graph *graph, const imagined *device, const g
     assert_ok(gy_graph_status(graph));
     assert_ok(gy_bind(graph, &mesh, ROWS, values, 2, &bound));
     assert_ok(gy_compile(bound, 0, NULL, &out));
-    out->device = &device->model;
+    out->device = &device->device;
     gy_graph_free(bound);
     return out;
 }
 
-static gy_graph *scheduled(random_graph *r, const imagined *device)
+static gy_graph *scheduled(random_graph *r, late_device *device)
 {
     const gy_node u = r->parameters[0];
     const gy_node update = gy_op_assign(u, gy_op_sub(u, gy_op_gradient(r->loss, u)));
@@ -132,13 +99,12 @@ static gy_graph *scheduled(random_graph *r, const imagined *device)
 
 /* A few operators that no pass fuses, views among them, of which one is fetched and another
  * assigned. */
-static gy_graph *few(gy_random *random, const imagined *device, gy_graph **made)
+static gy_graph *few(gy_random *random, late_device *device, gy_graph **made)
 {
     static const int64_t sizes[] = {ROWS, ROWS};
     gy_graph *g = kit_graph();
-    gy_node values[10] = {
-        gy_graph_input(g, "x", GY_F64, sizes, 2),
-        gy_graph_parameter(g, "p", GY_F64, sizes, 2, gy_init_zeros())};
+    gy_node values[10] = {gy_graph_input(g, "x", GY_F64, sizes, 2),
+                          gy_graph_parameter(g, "p", GY_F64, sizes, 2, gy_init_zeros())};
     int count = 2;
     while (count < 8) {
         const gy_node a = values[gy_random_below(random, (uint64_t)count)];
@@ -151,19 +117,17 @@ static gy_graph *few(gy_random *random, const imagined *device, gy_graph **made)
         values[count++] = which < 4 ? drawn[which] : gy_op_reshape(drawn[4], sizes, 2);
     }
     *made = g;
-    return compiled(g, device,
-                    (gy_node[]){values[7], gy_op_assign(values[1], values[5])});
+    return compiled(g, device, (gy_node[]){values[7], gy_op_assign(values[1], values[5])});
 }
 
 static void check_cheapest(uint64_t seed, int *mixed)
 {
     gy_graph *made;
     gy_random random = {.key = seed};
-    imagined device;
+    late_device device;
     choice c;
     bool is_there[64];
-    imagine(&random, &device);
-    device.model.arg = &device;
+    late_imagine(&random, &device);
     gy_graph *graph = few(&random, &device, &made);
     if (list_groups(graph, &c)) {
         double best = INFINITY;
@@ -183,6 +147,7 @@ static void check_cheapest(uint64_t seed, int *mixed)
     }
     gy_graph_free(graph);
     gy_graph_free(made);
+    late_end(&device);
 }
 
 GY_TEST(the_cheapest_choice_is_taken)
@@ -195,117 +160,6 @@ GY_TEST(the_cheapest_choice_is_taken)
     assert_true(mixed >= 5);
 }
 
-/* ---- copies ---- */
-
-static bool is_copy(const gy_graph_node *node)
-{
-    return node->op == &gy_ops_row_to_device || node->op == &gy_ops_row_to_host;
-}
-
-/* Only copies cross, in the direction that they say. */
-static void check_sides(const gy_graph *graph)
-{
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        const gy_graph_node *node = &graph->nodes[i];
-        for (int k = 0; k < node->input_count; k++) {
-            const bool from = gy_graph_at(graph, node->inputs[k])->is_on_device;
-            assert_int_equal(from, node->is_on_device != is_copy(node));
-        }
-        assert_true(!is_copy(node) ||
-                    node->is_on_device == (node->op == &gy_ops_row_to_device));
-    }
-    for (int32_t i = 0; i < graph->root_count; i++) {
-        const gy_graph_node *node = gy_graph_at(graph, graph->roots[i].value);
-        assert_true(node->op == &gy_ops_row_assign || !node->is_on_device);
-    }
-}
-
-typedef struct trained {
-    double losses[3], parameters[RANDOM_PARAMETERS];
-    int there, copies; /* nodes of its last program */
-} trained;
-
-static gy_tensor *fed(gy_random *random)
-{
-    gy_tensor *tensor = NULL;
-    assert_ok(gy_tensor_zeros(NULL, GY_F64, (int64_t[]){ROWS, RANDOM_FEATURES}, 2, &tensor));
-    for (int64_t i = 0; i < ROWS * RANDOM_FEATURES; i++) {
-        gy_tensor_set(tensor, i, gy_random_unit(random) - 0.5);
-    }
-    return tensor;
-}
-
-static void train(uint64_t seed, const imagined *device, trained *out)
-{
-    random_graph r;
-    gy_session *session;
-    gy_random random = {.key = seed};
-    gy_node fetches[1 + RANDOM_PARAMETERS];
-    random_graph_make(&r, seed, false, 12);
-    r.graph->device = device != NULL ? &device->model : NULL;
-    fetches[0] = r.loss;
-    for (int i = 0; i < RANDOM_PARAMETERS; i++) {
-        const gy_node p = r.parameters[i];
-        const gy_node rate = gy_graph_scalar(r.graph, GY_F64, 0.1);
-        fetches[1 + i] = gy_op_assign(
-            p, gy_op_sub(p, gy_op_mul(rate, gy_op_gradient(r.loss, p))));
-    }
-    gy_tensor *x = fed(&random), *y = fed(&random), *results[1 + RANDOM_PARAMETERS];
-    const gy_feed feeds[] = {{r.x, x}, {r.y, y}};
-    assert_ok(gy_graph_status(r.graph));
-    assert_ok(gy_session_new(r.graph, &(gy_session_options){.workers = 2}, &session));
-    *out = (trained){.there = 0};
-    for (int step = 0; step < 3; step++) { /* the last of the loss alone */
-        const int count = step < 2 ? 1 + RANDOM_PARAMETERS : 1;
-        assert_ok(gy_session_run(session, feeds, 2, 0, fetches, count, results));
-        out->losses[step] = gy_tensor_get(results[0], 0);
-        gy_tensor_drop(results[0]);
-        const gy_graph *graph = session->programs[session->program_count - 1]->graph;
-        check_sides(graph);
-        for (int32_t i = 0; i < graph->node_count; i++) {
-            out->there += graph->nodes[i].is_on_device;
-            out->copies += is_copy(&graph->nodes[i]);
-        }
-    }
-    for (int i = 0; i < RANDOM_PARAMETERS; i++) {
-        const char *const names[] = {"u", "v", "w", "row"};
-        gy_tensor *have = gy_session_parameter(session, names[i]);
-        for (int64_t k = 0; k < gy_tensor_count(have); k++) {
-            out->parameters[i] += gy_tensor_get(have, k) * (double)(k + 1);
-        }
-    }
-    gy_session_free(session);
-    gy_tensor_drop(x);
-    gy_tensor_drop(y);
-    gy_graph_free(r.graph);
-}
-
-GY_TEST(a_cut_program_has_the_same_values)
-{
-    const uint64_t seed = gy_test_seed();
-    int there = 0, copies = 0;
-    for (uint64_t i = 0; i < 30; i++) {
-        trained alone, both;
-        imagined device;
-        gy_random random = {.key = seed + i + 1000};
-        imagine(&random, &device);
-        device.model.arg = &device;
-        train(seed + i, NULL, &alone);
-        train(seed + i, &device, &both);
-        for (int k = 0; k < 3; k++) {
-            assert_true(memcmp(&alone.losses[k], &both.losses[k], sizeof(double)) == 0);
-        }
-        for (int k = 0; k < RANDOM_PARAMETERS; k++) {
-            assert_true(
-                memcmp(&alone.parameters[k], &both.parameters[k], sizeof(double)) == 0);
-        }
-        assert_int_equal(alone.there, 0);
-        there += both.there;
-        copies += both.copies;
-    }
-    assert_true(there > 100 && copies > 50);
-}
-
 /* ---- memory ---- */
 
 /* A limit is kept while the CPU may take what does not fit. */
@@ -314,23 +168,23 @@ GY_TEST(what_lies_there_fits)
     const uint64_t seed = gy_test_seed();
     for (uint64_t i = 0; i < 10; i++) {
         random_graph r;
-        imagined device;
+        late_device device;
         random_graph_make(&r, seed + i, false, 12);
-        imagine(&r.random, &device);
+        late_imagine(&r.random, &device);
         device.refuse = 0;
-        device.model.launch_s = device.model.copy_s = 1e-9;
-        device.model.arg = &device;
+        device.device.rates.launch_s = device.device.rates.copy_s = 1e-9;
         gy_graph *graph = scheduled(&r, &device);
         bool *is_there = gy_alloc_zero("test", (size_t)graph->node_count, sizeof(bool));
         assert_ok(gy_devices_choose(graph, is_there));
         const uint64_t most = gy_devices_bytes(graph, is_there);
         assert_true(most > 0);
-        device.model.memory_bytes = most / 2;
+        device.device.rates.memory_bytes = most / 2;
         assert_ok(gy_devices_choose(graph, is_there));
         assert_true(gy_devices_bytes(graph, is_there) <= most / 2);
         gy_free(is_there);
         gy_graph_free(graph);
         gy_graph_free(r.graph);
+        late_end(&device);
     }
 }
 
@@ -339,51 +193,51 @@ GY_TEST(what_cannot_fit_is_named)
 {
     random_graph r;
     gy_random random = {.key = 3};
-    imagined device;
+    late_device device;
     bool is_there[512];
     random_graph_make(&r, 3, false, 4);
-    imagine(&random, &device);
+    late_imagine(&random, &device);
     device.refuse = 0;
-    device.model.memory_bytes = 8;
-    device.model.arg = &device;
+    device.device.rates.memory_bytes = 8;
     for (int i = 0; i < RANDOM_PARAMETERS; i++) {
         r.graph->nodes[r.parameters[i].index].home = GY_HOME_DEVICE;
     }
     gy_graph *graph = scheduled(&r, &device);
     assert_true(graph->node_count < (int32_t)GY_COUNT(is_there));
     assert_status(gy_devices_choose(graph, is_there), GY_LIMIT);
-    assert_non_null(strstr(gy_error_text(), "device imagined has 8 B"));
+    assert_non_null(strstr(gy_error_text(), "device late has 8 B"));
     gy_graph_free(graph);
     gy_graph_free(r.graph);
+    late_end(&device);
 }
 
 static void explained(uint64_t refuse, gy_text *text)
 {
     random_graph r;
     gy_random random = {.key = 5};
-    imagined device;
+    late_device device;
     random_graph_make(&r, 5, false, 6);
-    imagine(&random, &device);
+    late_imagine(&random, &device);
     device.refuse = refuse;
-    device.model.launch_s = device.model.copy_s = 1e-9;
-    device.model.arg = &device;
+    device.device.rates.launch_s = device.device.rates.copy_s = 1e-9;
     gy_graph *graph = scheduled(&r, &device), *out = NULL;
     assert_ok(gy_pass_devices(graph, &out));
     assert_ok(gy_graph_explain_devices(out, text));
     gy_graph_free(out);
     gy_graph_free(graph);
     gy_graph_free(r.graph);
+    late_end(&device);
 }
 
 GY_TEST(explain_tells_nodes_copies_and_reasons)
 {
     gy_text all = {.data = NULL}, none = {.data = NULL};
     explained(0, &all);
-    assert_non_null(strstr(gy_text_get(&all), "device imagined: "));
+    assert_non_null(strstr(gy_text_get(&all), "device late: "));
     assert_non_null(strstr(gy_text_get(&all), "  to the device: x f64[5,4], 160 B, "));
     assert_non_null(strstr(gy_text_get(&all), "  back: "));
     explained(1, &none);
-    assert_non_null(strstr(gy_text_get(&none), "device imagined: 0 of "));
+    assert_non_null(strstr(gy_text_get(&none), "device late: 0 of "));
     assert_non_null(strstr(gy_text_get(&none), " ms: no kernel\n"));
     assert_null(strstr(gy_text_get(&none), "to the device"));
     gy_text_free(&all);

@@ -140,8 +140,7 @@ gy_status gy_flow_cut(gy_flow *flow, bool *stays)
                 .queue = gy_arena_alloc(&arena, vertices * sizeof(int32_t)),
                 .path = gy_arena_alloc(&arena, vertices * sizeof(int32_t))};
     GY_ASSERT(vertices >= 2);
-    const bool is_there =
-        s.level != NULL && s.at != NULL && s.queue != NULL && s.path != NULL;
+    const bool is_there = s.level != NULL && s.at != NULL && s.queue != NULL && s.path != NULL;
     while (is_there && sent < GY_FLOW_NEVER && find_levels(&s)) {
         sent += send(&s);
     }

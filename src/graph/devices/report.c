@@ -79,7 +79,8 @@ gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text)
     char copied[32], most[32];
     const char **why =
         gy_alloc_zero("graph.devices", (size_t)graph->node_count + 1, sizeof(*why));
-    bool *is_there = gy_alloc_zero("graph.devices", (size_t)graph->node_count + 1, sizeof(bool));
+    bool *is_there =
+        gy_alloc_zero("graph.devices", (size_t)graph->node_count + 1, sizeof(bool));
     GY_ASSERT(graph->device != NULL);
     for (int32_t i = 0; i < graph->node_count && why != NULL && is_there != NULL; i++) {
         const gy_graph_node *node = &graph->nodes[i];

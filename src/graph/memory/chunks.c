@@ -27,8 +27,8 @@ static int by_size(const void *a, const void *b)
 
 static bool is_shareable(const gy_storage *storage)
 {
-    GY_ASSERT(storage->kind <= GY_STORAGE_LITERAL);
-    return (storage->kind == GY_STORAGE_OWN || storage->kind == GY_STORAGE_SHARED) &&
+    return (storage->kind == GY_STORAGE_OWN || storage->kind == GY_STORAGE_SHARED ||
+            storage->kind == GY_STORAGE_DEVICE) &&
            !storage->is_kept;
 }
 
@@ -115,14 +115,15 @@ gy_status gy_memory_share(gy_memory_chunks *chunks, gy_memory_plan *plan)
     if (plan->is_plain) {
         return GY_OK;
     }
-    GY_TRY(GY_GROW("graph.chunks", chunks->list, chunks->capacity, chunks->count + 2));
+    GY_TRY(GY_GROW("graph.chunks", chunks->list, chunks->capacity, chunks->count + 3));
     guest *guests =
         gy_alloc("graph.chunks", ((size_t)plan->buffer_count + 1) * sizeof(*guests));
-    size_t *used = gy_alloc_zero("graph.chunks", chunks->count + 2, sizeof(*used));
+    size_t *used = gy_alloc_zero("graph.chunks", chunks->count + 3, sizeof(*used));
     const bool is_there = guests != NULL && used != NULL;
     if (is_there) {
         place(chunks, plan, GY_STORAGE_OWN, guests, used);
         place(chunks, plan, GY_STORAGE_SHARED, guests, used);
+        place(chunks, plan, GY_STORAGE_DEVICE, guests, used);
         for (size_t i = 0; i < chunks->count; i++) {
             chunks->list[i].users += used[i] > 0 ? 1 : 0;
         }

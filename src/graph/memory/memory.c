@@ -41,7 +41,7 @@ typedef struct planner {
     uint64_t sent;       /* bytes of the collectives before the node that is placed */
     occupant *occupants; /* buffer -> what is known of it */
     int32_t first_free;
-    int32_t scratch[GY_SCRATCH_MAX];
+    int32_t scratch[GY_SCRATCH_MAX], device_scratch; /* -1: none */
 } planner;
 
 static bool is_exchange(const gy_graph_node *node)
@@ -150,7 +150,8 @@ static void note_all(planner *p)
 
 static int32_t add_buffer(planner *p, gy_storage_kind kind, int32_t leaf, size_t size_bytes)
 {
-    GY_ASSERT((leaf >= 0) == (kind != GY_STORAGE_OWN && kind != GY_STORAGE_SHARED));
+    GY_ASSERT((leaf >= 0) == (kind != GY_STORAGE_OWN && kind != GY_STORAGE_SHARED &&
+                              kind != GY_STORAGE_DEVICE));
     GY_ASSERT(p->plan->buffer_count < p->graph->node_count + p->graph->value_count + 2);
     gy_memory_plan *plan = p->plan;
     plan->buffers[plan->buffer_count] =
@@ -210,9 +211,13 @@ static bool is_output_buffer(const planner *p, int32_t index, int32_t k, int32_t
 }
 
 /* Of a value that is the program's own. */
-static gy_storage_kind kind_of(const planner *p, int32_t value)
+static gy_storage_kind kind_of(const planner *p, int32_t index, int32_t value)
 {
     GY_ASSERT(p->base[value] == value);
+    if (p->graph->nodes[index].is_on_device) {
+        GY_ASSERT(!p->is_moved[value]);
+        return GY_STORAGE_DEVICE;
+    }
     return p->is_moved[value] ? GY_STORAGE_SHARED : GY_STORAGE_OWN;
 }
 
@@ -266,7 +271,7 @@ static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
 {
     const gy_graph_node *node = &p->graph->nodes[index];
     const int32_t value = node->first_value + k, life = p->last[value] - index;
-    const gy_storage_kind kind = kind_of(p, value);
+    const gy_storage_kind kind = kind_of(p, index, value);
     const size_t size_bytes = gy_local_bytes(&p->graph->mesh, &node->types[k]);
     for (int i = 0; i < node->input_count; i++) {
         int32_t base = base_of(p, node->inputs[i]), buffer = p->plan->of_value[base];
@@ -332,7 +337,7 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     if (is_fed(node)) {
         return add_buffer(p, leaf_kind(node), index, size_bytes);
     }
-    const gy_storage_kind kind = kind_of(p, value);
+    const gy_storage_kind kind = kind_of(p, index, value);
     if (p->plan->is_plain || node->op == &gy_ops_row_fill) {
         const int32_t own = add_buffer(p, kind, -1, size_bytes);
         p->plan->buffers[own].is_kept = node->op == &gy_ops_row_fill;
@@ -363,7 +368,8 @@ static void release(planner *p, int32_t index, int32_t buffer)
     GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
     const gy_storage_kind kind = p->plan->buffers[buffer].kind;
     occupant *t = &p->occupants[buffer];
-    const bool is_ours = kind == GY_STORAGE_OWN || kind == GY_STORAGE_SHARED;
+    const bool is_ours =
+        kind == GY_STORAGE_OWN || kind == GY_STORAGE_SHARED || kind == GY_STORAGE_DEVICE;
     if (is_ours && !t->is_free && t->last == index) {
         *t = (occupant){.last = index,
                         .stage = p->stage[index],
@@ -400,6 +406,15 @@ static void release_after(planner *p, int32_t index)
     }
 }
 
+static int32_t grow_scratch(planner *p, int32_t *slot, gy_storage_kind kind, size_t size_bytes)
+{
+    *slot = *slot >= 0 ? *slot : add_buffer(p, kind, -1, size_bytes);
+    gy_storage *storage = &p->plan->buffers[*slot];
+    storage->size_bytes = GY_MAX(storage->size_bytes, size_bytes);
+    GY_ASSERT(storage->kind == kind);
+    return *slot;
+}
+
 /* Kernels take scratch in turn, one for each that may run at a time. An exchange has its own
  * until it has ended. */
 static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
@@ -409,8 +424,12 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
     if (size_bytes == 0) {
         return -1;
     }
+    const bool is_there = p->graph->nodes[index].is_on_device;
     if (p->plan->is_plain) {
-        return add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+        return add_buffer(p, is_there ? GY_STORAGE_DEVICE : GY_STORAGE_OWN, -1, size_bytes);
+    }
+    if (is_there) {
+        return grow_scratch(p, &p->device_scratch, GY_STORAGE_DEVICE, size_bytes);
     }
     if (p->choices[index].kernel == NULL) {
         int32_t buffer = take_free(p, index, index, GY_STORAGE_OWN, size_bytes);
@@ -419,18 +438,14 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
         return buffer;
     }
     int32_t *slot = &p->scratch[*turn % p->plan->scratch_count];
-    *slot = *slot >= 0 ? *slot : add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
     (*turn)++;
-    gy_storage *storage = &p->plan->buffers[*slot];
-    storage->size_bytes = GY_MAX(storage->size_bytes, size_bytes);
-    GY_ASSERT(storage->kind == GY_STORAGE_OWN);
-    return *slot;
+    return grow_scratch(p, slot, GY_STORAGE_OWN, size_bytes);
 }
 
 static void place_all(planner *p)
 {
     int32_t turn = 0;
-    p->first_free = -1;
+    p->first_free = p->device_scratch = -1;
     for (int32_t i = 0; i < GY_SCRATCH_MAX; i++) {
         p->scratch[i] = -1;
     }

@@ -49,8 +49,9 @@ static uint64_t add_plan(const gy_graph *user, const gy_graph *graph,
         case GY_STORAGE_INPUT:
             inputs += storage->size_bytes;
             break;
-        case GY_STORAGE_LITERAL:
-            break; /* the graph's, one for all programs and small */
+        case GY_STORAGE_LITERAL: /* the graph's, one for all programs and small */
+        case GY_STORAGE_DEVICE:  /* none of the CPU's */
+            break;
         case GY_STORAGE_PARAMETER:
             GY_ASSERT(origin >= 0);
             all->sum.parameter_bytes +=
@@ -67,8 +68,10 @@ static void add_chunks(const gy_memory_chunks *chunks, gy_footprint *sum)
     for (size_t i = 0; i < chunks->count; i++) {
         const gy_memory_chunk *chunk = &chunks->list[i];
         GY_ASSERT(chunk->data == NULL);
-        *(chunk->kind == GY_STORAGE_SHARED ? &sum->shared_bytes : &sum->program_bytes) +=
-            chunk->size_bytes;
+        if (chunk->kind != GY_STORAGE_DEVICE) {
+            *(chunk->kind == GY_STORAGE_SHARED ? &sum->shared_bytes : &sum->program_bytes) +=
+                chunk->size_bytes;
+        }
     }
 }
 

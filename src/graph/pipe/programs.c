@@ -31,8 +31,10 @@ void gy_pipe_find_passing(const gy_graph *graph, const int32_t *segments,
     GY_ASSERT(graph->is_placed);
     for (int32_t i = 0; i < memory->buffer_count; i++) {
         const gy_storage *storage = &memory->buffers[i];
-        is_passing[i] = segments != NULL && !memory->is_plain &&
-                        storage->kind == GY_STORAGE_OWN && !storage->is_kept;
+        is_passing[i] =
+            segments != NULL && !memory->is_plain &&
+            (storage->kind == GY_STORAGE_OWN || storage->kind == GY_STORAGE_DEVICE) &&
+            !storage->is_kept;
     }
     for (int32_t i = 0; i < graph->node_count && segments != NULL; i++) {
         for (int k = 0; k < graph->nodes[i].input_count; k++) {

@@ -1,0 +1,206 @@
+/*
+ * What a session's device does: launches and copies are tasks. A launch has ended when it is
+ * queued, for the device keeps the order; a copy when the device says so, which threads that
+ * wait ask it. Parameters that have their home there are copied when the other side wants them.
+ */
+#include "graph/session.h"
+
+#include <string.h>
+
+struct gy_device_lane {
+    gy_device *device;
+    gy_engine *engine;
+    gy_mutex lock;
+    gy_program_step *first, *last; /* copies that have not ended, in their order */
+};
+
+static bool progress(void *arg)
+{
+    gy_device_lane *lane = arg;
+    bool any = false;
+    for (;;) {
+        gy_mutex_lock(&lane->lock);
+        gy_program_step *step = lane->first;
+        gy_mutex_unlock(&lane->lock);
+        gy_status status =
+            step == NULL ? GY_AGAIN : lane->device->ops->poll(lane->device, step->copy.mark);
+        if (status == GY_AGAIN) {
+            return any;
+        }
+        any = true;
+        gy_mutex_lock(&lane->lock);
+        lane->first = step->copy.next;
+        lane->last = lane->first == NULL ? NULL : lane->last;
+        gy_mutex_unlock(&lane->lock);
+        gy_done *done = step->copy.done;
+        step->copy = (gy_device_copy){.mark = 0};
+        if (status < 0) {
+            gy_fail_within(status, "node %s", step->node->name);
+            gy_done_fail(done, status);
+        } else {
+            gy_done_ok(done);
+        }
+    }
+}
+
+gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lane **out)
+{
+    GY_ASSERT(device != NULL && device->ops != NULL);
+    gy_device_lane *lane = gy_alloc_zero("graph.device", 1, sizeof(*lane));
+    if (lane == NULL) {
+        return GY_NOMEM;
+    }
+    lane->device = device;
+    lane->engine = engine;
+    gy_mutex_init(&lane->lock, 21);
+    const gy_status status = gy_engine_add_progress(engine, progress, lane);
+    if (status < 0) {
+        gy_mutex_fini(&lane->lock);
+        gy_free(lane);
+        return status;
+    }
+    *out = lane;
+    return GY_OK;
+}
+
+void gy_device_lane_free(gy_device_lane *lane)
+{
+    if (lane == NULL) {
+        return;
+    }
+    GY_ASSERT(lane->first == NULL);
+    gy_engine_remove_progress(lane->engine, progress, lane);
+    gy_mutex_fini(&lane->lock);
+    gy_free(lane);
+}
+
+gy_device *gy_device_lane_device(const gy_device_lane *lane)
+{
+    return lane->device;
+}
+
+/* ---- steps ---- */
+
+static size_t bytes_of(const gy_view *view)
+{
+    return (size_t)gy_view_count(view) * gy_dtype_bytes(view->dtype);
+}
+
+/* Queue the copy and stand in line, so that both have one order. */
+static gy_status begin_copy(gy_device_lane *lane, gy_program_step *step, gy_done *done)
+{
+    const gy_device_ops *ops = lane->device->ops;
+    const gy_view *from = &step->call.inputs[0], *to = &step->call.outputs[0];
+    GY_ASSERT(bytes_of(from) == bytes_of(to) && step->copy.done == NULL);
+    gy_mutex_lock(&lane->lock);
+    const gy_status status =
+        (step->node->op == &gy_ops_row_to_device ? ops->copy_there : ops->copy_back)(
+            lane->device, to->data, from->data, bytes_of(from), &step->copy.mark);
+    if (status >= 0) {
+        step->copy.done = done;
+        step->copy.next = NULL;
+        *(lane->first == NULL ? &lane->first : &lane->last->copy.next) = step;
+        lane->last = step;
+    }
+    gy_mutex_unlock(&lane->lock);
+    return status;
+}
+
+static gy_status queue(gy_device_lane *lane, const gy_program_step *step)
+{
+    const gy_device_ops *ops = lane->device->ops;
+    const gy_kernel_call *call = &step->call;
+    if (step->node->op == &gy_ops_row_assign) {
+        return ops->copy_inside(lane->device, call->inputs[0].data, call->inputs[1].data,
+                                bytes_of(&call->inputs[1]));
+    }
+    return ops->launch(lane->device, step->state, call);
+}
+
+static void run_step(void *arg, gy_done *done)
+{
+    gy_program_step *step = arg;
+    gy_device_lane *lane = step->program->session->lane;
+    const bool is_copy = gy_device_is_copy(step->node->op);
+    const gy_status status = is_copy ? begin_copy(lane, step, done) : queue(lane, step);
+    if (status < 0) {
+        gy_fail_within(status, "node %s", step->node->name);
+        gy_done_fail(done, status);
+    } else if (!is_copy) {
+        gy_done_ok(done);
+    }
+}
+
+gy_status gy_device_push(gy_device_lane *lane, gy_task *task)
+{
+    GY_ASSERT(task->arg != NULL);
+    task->run = run_step;
+    task->lane = GY_LANE_NETWORK;
+    return gy_engine_push(lane->engine, task);
+}
+
+gy_status gy_device_prepare(gy_device_lane *lane, gy_program_step *step)
+{
+    const gy_device_ops *ops = lane->device->ops;
+    GY_ASSERT(step->state == NULL);
+    if (gy_device_is_copy(step->node->op) || step->node->op == &gy_ops_row_assign) {
+        return GY_OK;
+    }
+    GY_TRY(ops->prepare(lane->device, &step->call, step->node->name, &step->state));
+    if (step->node->op == &gy_ops_row_fill) { /* its memory is its own: filled once */
+        GY_TRY(ops->launch(lane->device, step->state, &step->call));
+        return ops->finish(lane->device, GY_NEVER);
+    }
+    return GY_OK;
+}
+
+gy_status gy_device_await(gy_device_lane *lane)
+{
+    return lane != NULL ? lane->device->ops->finish(lane->device, GY_NEVER) : GY_OK;
+}
+
+/* ---- parameters ---- */
+
+gy_status gy_device_place(gy_device_lane *lane, gy_parameter_slot *slot)
+{
+    GY_ASSERT(lane != NULL);
+    const size_t bytes = bytes_of(&slot->view);
+    return slot->there != NULL
+               ? GY_OK
+               : lane->device->ops->take(lane->device, GY_MAX(bytes, 1), &slot->there);
+}
+
+void gy_device_drop(gy_device_lane *lane, gy_parameter_slot *slot)
+{
+    if (slot->there != NULL) {
+        GY_ASSERT(lane != NULL);
+        lane->device->ops->give(lane->device, slot->there);
+        slot->there = NULL;
+    }
+}
+
+gy_status gy_device_send(gy_device_lane *lane, gy_parameter_slot *slot)
+{
+    uint64_t mark;
+    GY_ASSERT(slot->there != NULL);
+    if (slot->is_newer_there) {
+        return GY_OK;
+    }
+    GY_TRY(lane->device->ops->copy_there(lane->device, slot->there, slot->view.data,
+                                         bytes_of(&slot->view), &mark));
+    slot->is_newer_there = true;
+    return GY_OK;
+}
+
+gy_status gy_device_bring(gy_device_lane *lane, gy_parameter_slot *slot)
+{
+    uint64_t mark;
+    if (!slot->is_newer_there) {
+        return GY_OK;
+    }
+    GY_TRY(lane->device->ops->copy_back(lane->device, slot->view.data, slot->there,
+                                        bytes_of(&slot->view), &mark));
+    GY_TRY(lane->device->ops->finish(lane->device, GY_NEVER));
+    slot->is_newer_there = false;
+    return GY_OK;
+}

@@ -1,0 +1,66 @@
+/**
+ * A rank's device: a second memory, and kernels that run there one behind another. What fills
+ * the table in (a room that opens a driver) is above; a graph that uses it knows no driver.
+ */
+#ifndef GY_OPS_DEVICE_H
+#define GY_OPS_DEVICE_H
+
+#include "ops/ops.h"
+
+typedef struct gy_device gy_device;
+
+/** What a choice of nodes for a device reckons with. */
+typedef struct gy_device_rates {
+    double flops_s[GY_DTYPE_COUNT];    /* by the type of a node's first input; 0: as F32 */
+    double bytes_s;                    /* of its memory */
+    double launch_s;                   /* of each kernel */
+    double copy_s, copy_bytes_s;       /* of each copy between the CPU's memory and its */
+    double host_flops_s, host_bytes_s; /* of the CPU */
+    uint64_t memory_bytes;             /* for values; 0: no limit */
+} gy_device_rates;
+
+/**
+ * Launches and copies act as if each began when all before it had ended. They return when they
+ * are queued; a failure of the device itself is told by a later call. Calls from several
+ * threads are in the order in which they are made.
+ */
+typedef struct gy_device_ops {
+    /** Has it a kernel? Else `why` gets a static text. Pure. */
+    bool (*accepts)(gy_device *device, const gy_kernel_query *query, const char **why);
+    /** What that kernel wants of the device's memory beside inputs and outputs. */
+    size_t (*workspace_bytes)(gy_device *device, const gy_kernel_query *query);
+    /**
+     * Make the kernel of a call whose data lies there. `name` is the node's, for messages.
+     * GY_FORMAT it does not compile; GY_NOMEM; failures of the device.
+     */
+    gy_status (*prepare)(gy_device *device, const gy_kernel_call *call, const char *name,
+                         void **kernel);
+    void (*release)(gy_device *device, void *kernel);
+    /** Queue it: data and workspace of `call` are addresses there. */
+    gy_status (*launch)(gy_device *device, void *kernel, const gy_kernel_call *call);
+    /** Memory there, aligned to 256 bytes. GY_NOMEM says what was asked, what is free. */
+    gy_status (*take)(gy_device *device, size_t size_bytes, void **address);
+    /** What was queued before may still use it. */
+    void (*give)(gy_device *device, void *address);
+    /** Queue a copy. The CPU's side is neither written nor freed until it has ended; `mark`
+     * numbers it. */
+    gy_status (*copy_there)(gy_device *device, void *to, const void *from, size_t size_bytes,
+                            uint64_t *mark);
+    gy_status (*copy_back)(gy_device *device, void *to, const void *from, size_t size_bytes,
+                           uint64_t *mark);
+    /** Queue a copy within its memory; the two do not overlap. */
+    gy_status (*copy_inside)(gy_device *device, void *to, const void *from, size_t size_bytes);
+    /** Has a copy ended, with all before it? GY_AGAIN: not yet. A failure of what was queued
+     * (an index outside its range names its node), which stays. */
+    gy_status (*poll)(gy_device *device, uint64_t mark);
+    /** Has all that was queued ended well? Waits for it, at most until the deadline. */
+    gy_status (*finish)(gy_device *device, gy_deadline deadline);
+} gy_device_ops;
+
+struct gy_device {
+    const gy_device_ops *ops;
+    const char *name;
+    gy_device_rates rates;
+};
+
+#endif
