@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/devices/late_device.h"
+#include "graph/devices/late_device_test.h"
 #include "graph_kit.h"
 #include "gy_test.h"
 

@@ -2,8 +2,8 @@
  * A device for tests: its memory cannot be touched from outside, and what it is given runs when
  * somebody asks what has ended, some of it earlier by chance. Its kernels are the CPU's.
  */
-#ifndef GY_GRAPH_DEVICES_LATE_DEVICE_H
-#define GY_GRAPH_DEVICES_LATE_DEVICE_H
+#ifndef GY_GRAPH_DEVICES_LATE_DEVICE_TEST_H
+#define GY_GRAPH_DEVICES_LATE_DEVICE_TEST_H
 
 #include "base/hash.h"
 #include "ops/device.h"
