@@ -2,6 +2,7 @@
  * counter. */
 #include "base/base.h"
 #include "base/lazy.h"
+#include "base/setting_index.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -304,6 +305,31 @@ GY_TEST(lazy_functions_that_are_missing_are_named)
         assert_non_null(strstr(said, cases[i][0]));
         assert_non_null(strstr(said, cases[i][1]));
     }
+}
+
+GY_TEST(an_index_is_a_number_or_a_word)
+{
+    static const char *const wrong[] = {"-1", "1000", "0x1", "1 ", "nonee", "No", "+1"};
+    int index = GY_SETTING_UNSET;
+    unsetenv("GYRE_TEST_INDEX");
+    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
+    assert_int_equal(index, GY_SETTING_UNSET);
+    setenv("GYRE_TEST_INDEX", "", 1);
+    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
+    assert_int_equal(index, GY_SETTING_UNSET);
+    setenv("GYRE_TEST_INDEX", "007", 1);
+    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
+    assert_int_equal(index, 7);
+    setenv("GYRE_TEST_INDEX", "none", 1);
+    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
+    assert_int_equal(index, GY_SETTING_NONE);
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        setenv("GYRE_TEST_INDEX", wrong[i], 1);
+        assert_status(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), wrong[i]));
+    }
+    assert_int_equal(index, GY_SETTING_NONE);
+    unsetenv("GYRE_TEST_INDEX");
 }
 
 GY_TEST(names_are_as_far_as_their_letters)

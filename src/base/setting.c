@@ -1,6 +1,7 @@
 #include "base/setting.h"
 
 #include "base/options.h"
+#include "base/setting_index.h"
 
 #include "base/fail.h"
 #include "base/log.h"
@@ -16,7 +17,7 @@ const char *const gy_info_settings[] = {
     /* users set these */
     "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_TRANSPORT", "GYRE_ISA",
     "GYRE_KERNEL", "GYRE_S3_ENDPOINT", "GYRE_S3_STYLE", "GYRE_CA_FILE", "GYRE_STORE_TIMEOUT",
-    "GYRE_MPI_CHUNK", "GYRE_DML_PATH",
+    "GYRE_MPI_CHUNK", "GYRE_DML_PATH", "GYRE_DEVICE", "GYRE_CUDA_LIBRARIES",
     /* `gyre run` sets these for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
     /* `gyre train` sets this for workers of the parameter servers that it has started */
@@ -70,6 +71,25 @@ gy_status gy_setting_choice(const char *name, const char *choices, int *index)
     char words[256];
     return gy_fail(GY_ARG, "%s is \"%s\": expected %s", name, value,
                    list_words(choices, words, sizeof(words)));
+}
+
+gy_status gy_base_setting_index(const char *name, const char *none, int *index)
+{
+    const char *value = gy_setting_get(name);
+    if (value == NULL) {
+        return GY_OK;
+    }
+    if (strcmp(value, none) == 0) {
+        *index = GY_SETTING_NONE;
+        return GY_OK;
+    }
+    const size_t size = strlen(value);
+    if (size > 3 || strspn(value, "0123456789") != size) {
+        return gy_fail(GY_ARG, "%s is \"%s\": expected %s or a number from 0 to 999", name,
+                       value, none);
+    }
+    *index = (int)strtol(value, NULL, 10);
+    return GY_OK;
 }
 
 int gy_setting_choose(const char *name, const char *choices, int fallback)
