@@ -26,6 +26,15 @@ GY_API const char *gy_info_machine(char *out, size_t size_bytes);
  */
 GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
 
+/**
+ * Describe the devices that this process may compute on, in the same form: name, memory, compute
+ * capability, version of the driver; or why there are none. GYRE_DEVICE chooses which are shown.
+ * Opens the driver and asks it (up to a second where devices are).
+ * @return `out`
+ * @threads any
+ */
+GY_API const char *gy_info_devices(char *out, size_t size_bytes);
+
 /** How many cores this process can use: its cpuset, limited by the control group's quota; >= 1.
  * @threads any */
 GY_API int gy_info_cores(void);

@@ -1,5 +1,7 @@
 #include "ops/kernels/libraries.h"
 
+#include "base/setting_index.h"
+
 #include "coll/coll.h"
 
 #include <gyre/info.h>
@@ -292,5 +294,6 @@ gy_status gy_info_check_settings(void)
     GY_TRY(gy_log_check());
     GY_TRY(gy_setting_choice("GYRE_ISA", GY_TILE_ISA_CHOICES, &ignored));
     GY_TRY(gy_setting_choice("GYRE_KERNEL", GY_KERNEL_CHOICES, &ignored));
+    GY_TRY(gy_base_setting_index("GYRE_DEVICE", "none", &ignored));
     return gy_comm_check_settings();
 }

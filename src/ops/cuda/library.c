@@ -1,0 +1,84 @@
+#include "ops/cuda/library_priv.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* Open `file` in one of the folders of `list`, or by name where the list is NULL. */
+static void *open_in(const char *list, const char *file)
+{
+    if (list == NULL) {
+        return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    }
+    void *handle = NULL;
+    while (handle == NULL && *list != '\0') {
+        const size_t size = strcspn(list, ":");
+        char path[1024];
+        if (gy_print_whole(path, sizeof(path), "%.*s/%s", (int)size, list, file)) {
+            handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        }
+        list += size + (list[size] == ':' ? 1 : 0);
+    }
+    return handle;
+}
+
+/* Of several reasons the first that tells more than that there is no such file. */
+static void keep_reason(gy_cuda_library *library)
+{
+    const char *reason = dlerror();
+    const char *none = "No such file";
+    if (reason != NULL &&
+        (library->reason[0] == '\0' ||
+         (strstr(library->reason, none) != NULL && strstr(reason, none) == NULL))) {
+        gy_print(library->reason, sizeof(library->reason), "%s", reason);
+    }
+}
+
+static bool open_names(gy_cuda_library *library, int major_min, int major_max)
+{
+    const char *folders = gy_setting_get("GYRE_CUDA_LIBRARIES");
+    for (int i = 0; i < GY_CUDA_LIBRARY_NAMES && library->names[i].file != NULL; i++) {
+        const gy_cuda_library_name *name = &library->names[i];
+        if (name->major < major_min || name->major > major_max) {
+            continue;
+        }
+        library->handle = open_in(folders, name->file);
+        if (library->handle != NULL) {
+            library->file = name->file;
+            return true;
+        }
+        keep_reason(library);
+    }
+    return false;
+}
+
+void gy_cuda_library_open(gy_cuda_library *library, int major)
+{
+    GY_ASSERT(library->handle == NULL);
+    GY_ASSERT(library->names[0].file != NULL);
+    if (!open_names(library, 0, major)) {
+        open_names(library, major + 1, INT32_MAX);
+    }
+}
+
+void *gy_cuda_library_find(gy_cuda_library *library, const char *symbol)
+{
+    GY_ASSERT(symbol != NULL);
+    void *found = library->handle != NULL ? dlsym(library->handle, symbol) : NULL;
+    if (found == NULL && library->symbol == NULL) {
+        library->symbol = symbol;
+    }
+    return found;
+}
+
+gy_status gy_cuda_library_check(const gy_cuda_library *library)
+{
+    if (library->handle == NULL) {
+        return gy_fail(GY_NOTFOUND, "no %s: %s: install %s", library->what, library->reason,
+                       library->package);
+    }
+    if (library->symbol != NULL) {
+        return gy_fail(GY_NOTFOUND, "%s is not in %s: it is too old, install a newer %s",
+                       library->symbol, library->file, library->package);
+    }
+    return GY_OK;
+}
