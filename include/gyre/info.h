@@ -27,9 +27,9 @@ GY_API const char *gy_info_machine(char *out, size_t size_bytes);
 GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
 
 /**
- * Describe the devices that this process may compute on, in the same form: name, memory, compute
- * capability, version of the driver; or why there are none. GYRE_DEVICE chooses which are shown.
- * Opens the driver and asks it (up to a second where devices are).
+ * Describe the devices that this process may compute on, in the same form: name, memory,
+ * compute capability, version of the driver; or why there are none. GYRE_DEVICE chooses which
+ * are shown. Opens the driver and asks it (up to a second where devices are).
  * @return `out`
  * @threads any
  */
