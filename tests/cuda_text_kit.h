@@ -37,17 +37,10 @@ static inline void texts_open(texts *all)
     assert_non_null(mkdtemp(all->folder));
 }
 
-static inline int texts_add(texts *all, const gy_kernel_call *call)
+/* Keep a text that was made; what it is a copy of is compiled once. */
+static inline int texts_keep(texts *all, gy_cuda_text *text)
 {
     assert_true(all->count < TEXTS_MAX);
-    gy_cuda_text *text = gy_alloc("test.text", sizeof(*text));
-    assert_non_null(text);
-    assert_ok(gy_cuda_text_make(call, text));
-    if (text->reason != NULL) {
-        all->reason = text->reason;
-        gy_free(text);
-        return -1;
-    }
     int same = all->count - 1;
     while (same >= 0 &&
            strcmp(gy_text_get(&all->of[same]->source), gy_text_get(&text->source)) != 0) {
@@ -56,6 +49,19 @@ static inline int texts_add(texts *all, const gy_kernel_call *call)
     all->source[all->count] = same >= 0 ? all->source[same] : all->source_count++;
     all->of[all->count] = text;
     return all->count++;
+}
+
+static inline int texts_add(texts *all, const gy_kernel_call *call)
+{
+    gy_cuda_text *text = gy_alloc("test.text", sizeof(*text));
+    assert_non_null(text);
+    assert_ok(gy_cuda_text_make(call, text));
+    if (text->reason != NULL) {
+        all->reason = text->reason;
+        gy_free(text);
+        return -1;
+    }
+    return texts_keep(all, text);
 }
 
 static inline void texts_write(const texts *all, const char *path)
@@ -67,8 +73,11 @@ static inline void texts_write(const texts *all, const char *path)
         if (all->source[i] != next) {
             continue;
         }
-        fprintf(file, "#undef GY_HOST_SUFFIX\n#define GY_HOST_SUFFIX _%d\n", next);
         fprintf(file, "#undef gy_arguments\n#define gy_arguments gy_arguments_%d\n", next);
+        for (int n = 0; n < all->of[i]->launch_count; n++) {
+            const char *name = all->of[i]->launches[n].name;
+            fprintf(file, "#undef %s\n#define %s %s_%d\n", name, name, name, next);
+        }
         fprintf(file, "%s", gy_text_get(&all->of[i]->source));
         next++;
     }
@@ -156,6 +165,20 @@ static inline void texts_order(const texts *all, int order)
     int *of_library = dlsym(all->library, "gy_host_order");
     assert_non_null(of_library);
     *of_library = order;
+}
+
+/* The texts as a compiler for a device reads them: C++, with its keywords. */
+static inline void texts_check(const texts *all)
+{
+    char line[512], said[4096];
+    (void)gy_print(line, sizeof(line), "%s -x c++ -fsyntax-only -w -include %s %s/texts.c 2>&1",
+                   GYRE_TEST_CXX,
+                   GYRE_TEST_FOLDER "/cuda/"
+                                    "device_check.h",
+                   all->folder);
+    if (gy_test_shell(line, said, sizeof(said)) != 0) {
+        fail_msg("%s: %s", line, said);
+    }
 }
 
 static inline void texts_close(texts *all)

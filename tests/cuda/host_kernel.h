@@ -12,7 +12,7 @@
  * barriers threads run in ascending order, or descending where gy_host_order is 1: a kernel
  * without races gives the same bits both ways.
  *
- * Several texts in one file: define GY_HOST_SUFFIX and gy_arguments anew before each.
+ * Several texts in one file: define names of kernels and gy_arguments anew before each.
  *
  * Compile with -ffp-contract=off: a text says where a product and a sum are one operation.
  */
@@ -234,22 +234,16 @@ static int gy_host_loop(const unsigned *grid, const unsigned *block,
     return 0;
 }
 
-#define GY_HOST_JOIN(name, suffix)  name##suffix
-#define GY_HOST_PASTE(name, suffix) GY_HOST_JOIN(name, suffix)
-#ifndef GY_HOST_SUFFIX
-#define GY_HOST_SUFFIX
-#endif
-
 #define GY_HOST_KERNEL(name, run)                                                              \
-    static void GY_HOST_PASTE(name##_thread, GY_HOST_SUFFIX)(const gy_arguments g);            \
-    static void GY_HOST_PASTE(name##_body, GY_HOST_SUFFIX)(const void *arguments)              \
+    static void name##_thread(const gy_arguments g);                                           \
+    static void name##_body(const void *arguments)                                             \
     {                                                                                          \
-        GY_HOST_PASTE(name##_thread, GY_HOST_SUFFIX)(*(const gy_arguments *)arguments);        \
+        name##_thread(*(const gy_arguments *)arguments);                                       \
     }                                                                                          \
-    int GY_HOST_PASTE(name, GY_HOST_SUFFIX)(const unsigned *grid, const unsigned *block,       \
-                                            unsigned shared_bytes, void **parameters);         \
-    int GY_HOST_PASTE(name, GY_HOST_SUFFIX)(const unsigned *grid, const unsigned *block,       \
-                                            unsigned shared_bytes, void **parameters)          \
+    int name(const unsigned *grid, const unsigned *block, unsigned shared_bytes,               \
+             void **parameters);                                                               \
+    int name(const unsigned *grid, const unsigned *block, unsigned shared_bytes,               \
+             void **parameters)                                                                \
     {                                                                                          \
         if (grid[1] != 1 || grid[2] != 1 || block[1] != 1 || block[2] != 1 ||                  \
             shared_bytes != 0) {                                                               \
@@ -257,9 +251,9 @@ static int gy_host_loop(const unsigned *grid, const unsigned *block,
         }                                                                                      \
         gridDim = (gy_host_dim3){grid[0], 1, 1};                                               \
         blockDim = (gy_host_dim3){block[0], 1, 1};                                             \
-        return run(grid, block, GY_HOST_PASTE(name##_body, GY_HOST_SUFFIX), parameters[0]);    \
+        return run(grid, block, name##_body, parameters[0]);                                   \
     }                                                                                          \
-    static void GY_HOST_PASTE(name##_thread, GY_HOST_SUFFIX)(const gy_arguments g)
+    static void name##_thread(const gy_arguments g)
 #define GY_KERNEL(name)       GY_HOST_KERNEL(name, gy_host_loop)
 #define GY_BLOCK_KERNEL(name) GY_HOST_KERNEL(name, gy_host_meet)
 

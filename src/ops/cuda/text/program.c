@@ -559,7 +559,7 @@ static int find_groups(const program *p, group *groups)
 
 static void write_groups(program *p)
 {
-    group groups[GY_OP_OUTPUTS_MAX];
+    group groups[GY_OP_OUTPUTS_MAX] = {{0}};
     const int count = find_groups(p, groups);
     bool stores = false;
     for (int o = 0; o < p->plan.output_count; o++) {

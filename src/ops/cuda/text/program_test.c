@@ -407,6 +407,7 @@ GY_TEST(random_programs_give_what_the_cpu_gives)
     }
     assert_true(taken > count / 2);
     texts_compile(all);
+    texts_check(all);
     for (long n = 0; n < count; n++) {
         if (trials[n].at >= 0) {
             run_both_ways(all, &trials[n], (int)n);

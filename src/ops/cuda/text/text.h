@@ -67,6 +67,24 @@ typedef struct gy_cuda_text {
 GY_MUST_CHECK gy_status gy_cuda_text_make(const gy_kernel_call *call, gy_cuda_text *text);
 void gy_cuda_text_fini(gy_cuda_text *text);
 
+/**
+ * The part of a convolution that a product of matrices leaves: images (N,C,H,W) to columns
+ * (N, C R S, P Q), or for conv2d_input_gradient the columns back to images, where those that
+ * overlap add up. With f as (K, C R S) and dy_n as (K, P Q), for each image n:
+ *
+ *     conv2d:                  y_n = f columns_n
+ *     conv2d_input_gradient:   columns_n = t(f) dy_n, then this text
+ *     conv2d_filter_gradient:  df = sum of dy_n t(columns_n)
+ *
+ * @param call   one of the three rows; images are dense
+ * @param sizes  takes those of the columns, whose element type is the images'
+ * @param text   of one input and one output: images and columns, or columns and images
+ * @return as gy_cuda_text_make
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t sizes[3],
+                                             gy_cuda_text *text);
+
 /** Why a row never has a text; NULL: over some views it has one. Static. @threads any */
 const char *gy_cuda_text_reason(const gy_op *op);
 

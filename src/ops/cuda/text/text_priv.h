@@ -33,6 +33,11 @@ const char *gy_cuda_suffix(gy_dtype dtype);
 
 /* ---- printing ---- */
 
+/** An empty text of these inputs and outputs, and its end: put together, or why there is none.
+ */
+gy_cuda_writer gy_cuda_begin(const gy_kernel_call *call, gy_cuda_text *text);
+GY_MUST_CHECK gy_status gy_cuda_end(gy_cuda_writer *w);
+
 /** Add a snippet to the kernels; `keys` ends with a name that is NULL. A $name without a key is
  * a bug. */
 void gy_cuda_print(gy_cuda_writer *w, const char *snippet, const gy_cuda_key *keys);

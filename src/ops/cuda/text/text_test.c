@@ -332,6 +332,7 @@ static const long_sample long_samples[] = {
 static void run_all(bench *b)
 {
     texts_compile(&b->all);
+    texts_check(&b->all);
     for (int i = 0; i < b->count; i++) {
         run_example(&b->all, &b->examples[i]);
         free_example(&b->examples[i]);

@@ -283,31 +283,41 @@ const char *gy_cuda_text_reason(const gy_op *op)
     return row.write == NULL && row.reason == NULL ? "no text is written for it" : row.reason;
 }
 
-gy_status gy_cuda_text_make(const gy_kernel_call *call, gy_cuda_text *text)
+gy_cuda_writer gy_cuda_begin(const gy_kernel_call *call, gy_cuda_text *text)
 {
-    const writer_row row = row_of(call->op);
     memset(text, 0, sizeof(*text));
     text->index_input = -1;
     text->input_count = call->input_count;
     text->output_count = call->output_count;
-    text->reason = row.write != NULL ? odd_views(call, row.write == gy_cuda_write_program)
-                                     : gy_cuda_text_reason(call->op);
-    if (text->reason != NULL) {
-        return GY_OK;
-    }
-    gy_cuda_writer w = {.call = call, .text = text};
-    row.write(&w);
+    return (gy_cuda_writer){.call = call, .text = text};
+}
+
+gy_status gy_cuda_end(gy_cuda_writer *w)
+{
+    gy_cuda_text *text = w->text;
     if (text->reason == NULL) {
-        put_together(&w);
+        put_together(w);
     }
-    gy_text_free(&w.fields);
-    gy_text_free(&w.kernels);
+    gy_text_free(&w->fields);
+    gy_text_free(&w->kernels);
     if (text->source.status != GY_OK) {
         gy_cuda_text_fini(text);
         return GY_NOMEM;
     }
     GY_ASSERT((text->reason == NULL) == (text->source.size_bytes > 0));
     return GY_OK;
+}
+
+gy_status gy_cuda_text_make(const gy_kernel_call *call, gy_cuda_text *text)
+{
+    const writer_row row = row_of(call->op);
+    gy_cuda_writer w = gy_cuda_begin(call, text);
+    text->reason = row.write != NULL ? odd_views(call, row.write == gy_cuda_write_program)
+                                     : gy_cuda_text_reason(call->op);
+    if (text->reason == NULL) {
+        row.write(&w);
+    }
+    return gy_cuda_end(&w);
 }
 
 void gy_cuda_text_fini(gy_cuda_text *text)
