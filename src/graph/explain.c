@@ -18,7 +18,7 @@ static void explain_kernels(const gy_graph *graph, const gy_graph_choice *choice
         if ((op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
             continue;
         }
-        const bool is_copy = gy_device_is_copy(op);
+        const bool is_copy = gy_devices_is_copy(op);
         const char *kernel = (op->flags & GY_OP_COLLECTIVE) != 0 ? "collective"
                              : is_copy                           ? "copy"
                              : graph->nodes[i].is_on_device      ? "device"

@@ -71,7 +71,7 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
     gy_parameter_slot *found = NULL;
     GY_TRY(gy_session_find_slot(session, index, &found));
     *slot = found;
-    return gy_device_bring(session->lane, found);
+    return gy_device_lane_bring(session->lane, found);
 }
 
 gy_status gy_session_find_slot(gy_session *session, int32_t index, gy_parameter_slot **slot)

@@ -53,6 +53,7 @@ static bool is_exchange(const gy_op *op)
 /* Does a kernel of the device run it? */
 static bool is_launched(const gy_graph_node *node)
 {
+    GY_ASSERT(node->op != NULL);
     return node->is_on_device &&
            (node->op == &gy_ops_row_fill ||
             (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_EFFECT)) == 0);
@@ -72,7 +73,7 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choi
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         choices[i] = (gy_graph_choice){.kernel = NULL};
-        if (gy_collective_is_message(node->op) || gy_device_is_copy(node->op)) {
+        if (gy_collective_is_message(node->op) || gy_devices_is_copy(node->op)) {
             continue;
         }
         if (is_launched(node)) {
@@ -107,6 +108,7 @@ static gy_pool *pool_of(const gy_session *session, gy_storage_kind kind)
 static gy_status take(const gy_session *session, gy_storage_kind kind, size_t size_bytes,
                       void **data)
 {
+    GY_ASSERT(size_bytes > 0);
     if (kind == GY_STORAGE_DEVICE) {
         gy_device *device = gy_device_lane_device(session->lane);
         return device->ops->take(device, size_bytes, data);
@@ -117,6 +119,7 @@ static gy_status take(const gy_session *session, gy_storage_kind kind, size_t si
 
 static void give(const gy_session *session, gy_storage_kind kind, void *data)
 {
+    GY_ASSERT(data != NULL);
     if (kind == GY_STORAGE_DEVICE) {
         gy_device *device = gy_device_lane_device(session->lane);
         device->ops->give(device, data);
@@ -217,7 +220,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         }
         program->vars[index] = slot->var;
         if (leaf->is_on_device) {
-            GY_TRY(gy_device_place(session->lane, slot));
+            GY_TRY(gy_device_lane_place(session->lane, slot));
         }
         program->data[index] = leaf->is_on_device ? slot->there : slot->view.data;
         return GY_OK;
@@ -468,8 +471,8 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_graph_cho
                               .kernel = choice->kernel};
     GY_TRY(fill_call(program, step, index));
     GY_TRY(fill_vars(program, step, index));
-    if (gy_device_runs(node)) {
-        GY_TRY(gy_device_prepare(program->session->lane, step));
+    if (gy_devices_runs(node)) {
+        GY_TRY(gy_device_lane_prepare(program->session->lane, step));
         program->step_count++;
         return GY_OK;
     }

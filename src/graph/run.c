@@ -106,8 +106,8 @@ static gy_status push(gy_program *program, int32_t index, int priority)
     if (step->collective != NULL) {
         return gy_collective_push(engine, step->collective, &task);
     }
-    if (gy_device_runs(step->node)) {
-        return gy_device_push(program->session->lane, &task);
+    if (gy_devices_runs(step->node)) {
+        return gy_device_lane_push(program->session->lane, &task);
     }
     return gy_engine_push(engine, &task);
 }
@@ -203,7 +203,7 @@ static gy_status await(gy_program *program)
     gy_status waited = program->scope != NULL ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
     gy_error error;
     gy_error_take(&error, waited);
-    const gy_status ended = gy_device_await(program->session->lane);
+    const gy_status ended = gy_device_lane_await(program->session->lane);
     return waited < 0 ? gy_error_raise(&error) : ended;
 }
 
@@ -355,7 +355,7 @@ static gy_status send_parameters(gy_program *program)
         gy_parameter_slot *slot = NULL;
         if (storage->kind == GY_STORAGE_PARAMETER && leaf->is_on_device) {
             GY_TRY(gy_session_find_slot(program->session, leaf->origin, &slot));
-            GY_TRY(gy_device_send(program->session->lane, slot));
+            GY_TRY(gy_device_lane_send(program->session->lane, slot));
         }
     }
     return GY_OK;

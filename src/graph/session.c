@@ -91,7 +91,7 @@ void gy_session_free(gy_session *session)
         gy_collective_detach(session->engine, session->mesh.pipe);
     }
     for (size_t i = 0; i < session->parameter_count; i++) {
-        gy_device_drop(session->lane, &session->parameters[i]);
+        gy_device_lane_drop(session->lane, &session->parameters[i]);
         gy_var_free(session->parameters[i].var);
     }
     for (size_t i = 0; session->lane != NULL && i < session->chunks.count; i++) {

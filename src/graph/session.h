@@ -192,12 +192,12 @@ gy_status gy_session_find_slot(gy_session *session, int32_t index, gy_parameter_
 
 /* ---- the device of a session (graph/devices) ---- */
 
-static inline bool gy_device_is_copy(const gy_op *op)
+static inline bool gy_devices_is_copy(const gy_op *op)
 {
     return op == &gy_ops_row_to_device || op == &gy_ops_row_to_host;
 }
 /** Is the task of the node one of the device? */
-static inline bool gy_device_runs(const gy_graph_node *node)
+static inline bool gy_devices_runs(const gy_graph_node *node)
 {
     return node->is_on_device || node->op == &gy_ops_row_to_host;
 }
@@ -208,18 +208,18 @@ void gy_device_lane_free(gy_device_lane *lane);
 gy_device *gy_device_lane_device(const gy_device_lane *lane);
 /** Push the task of a step that is_on_device or is a copy; `task` has all but `run` and `lane`.
  */
-gy_status gy_device_push(gy_device_lane *lane, gy_task *task);
+gy_status gy_device_lane_push(gy_device_lane *lane, gy_task *task);
 /** The kernel of a step, whose call has its memory. */
-gy_status gy_device_prepare(gy_device_lane *lane, gy_program_step *step);
+gy_status gy_device_lane_prepare(gy_device_lane *lane, gy_program_step *step);
 /** Wait until all that was queued has ended, well or not. NULL: nothing is queued. */
-gy_status gy_device_await(gy_device_lane *lane);
-/** Memory there for a parameter; given back by gy_device_drop. */
-gy_status gy_device_place(gy_device_lane *lane, gy_parameter_slot *slot);
-void gy_device_drop(gy_device_lane *lane, gy_parameter_slot *slot);
+gy_status gy_device_lane_await(gy_device_lane *lane);
+/** Memory there for a parameter; given back by gy_device_lane_drop. */
+gy_status gy_device_lane_place(gy_device_lane *lane, gy_parameter_slot *slot);
+void gy_device_lane_drop(gy_device_lane *lane, gy_parameter_slot *slot);
 /** Queue its copy there, unless the newer value is there. */
-gy_status gy_device_send(gy_device_lane *lane, gy_parameter_slot *slot);
+gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot);
 /** Have its newer value here, and from now on only here. */
-gy_status gy_device_bring(gy_device_lane *lane, gy_parameter_slot *slot);
+gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot);
 /**
  * From now on programs run on this device what pays there. Before the first run. The device
  * outlives the session. GY_NOMEM; GY_LIMIT. @threads owner

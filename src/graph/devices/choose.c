@@ -31,6 +31,7 @@ static int32_t *find_groups(const gy_graph *graph)
 
 static bool is_memory(const gy_graph_node *node)
 {
+    GY_ASSERT(node->op != NULL);
     return (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign ||
            node->op == &gy_ops_row_parameter;
 }
@@ -66,6 +67,7 @@ double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there)
     const gy_graph_node *node = &graph->nodes[index];
     const gy_device_rates *rates = &graph->device->rates;
     gy_cost cost;
+    GY_ASSERT(index >= 0 && index < graph->node_count);
     if (is_memory(node) || node->op == &gy_ops_row_input || node->op == &gy_ops_row_literal) {
         return 0;
     }
@@ -99,7 +101,7 @@ typedef struct network {
     const int32_t *groups;
     const bool *can; /* node */
     double byte_s;   /* for a byte that lies there */
-    gy_flow flow;
+    gy_devices_network flow;
     int32_t *copies; /* value -> its vertex of a copy there; the next is that of one back */
 } network;
 
@@ -112,6 +114,7 @@ static int64_t capacity(double seconds)
 
 static int32_t vertex_of(const network *n, int32_t node)
 {
+    GY_ASSERT(node >= 0 && node < n->graph->node_count);
     return FIRST + n->groups[node];
 }
 
@@ -121,16 +124,18 @@ static gy_status add_node(network *n, int32_t index)
     const gy_graph_node *node = &graph->nodes[index];
     const int32_t vertex = vertex_of(n, index);
     double there = gy_devices_seconds(graph, index, true);
+    GY_ASSERT(n->byte_s >= 0);
     const bool is_home = node->op == &gy_ops_row_parameter && node->home != GY_HOME_OPEN;
     for (int32_t k = 0; k < node->output_count && n->groups[index] == index; k++) {
         there += n->byte_s * (double)bytes_of(graph, (gy_value){index, k});
     }
     const int64_t cpu = is_home && node->home == GY_HOME_DEVICE
-                            ? GY_FLOW_NEVER
+                            ? GY_DEVICES_NEVER_CUT
                             : capacity(gy_devices_seconds(graph, index, false));
     const bool may = n->can[index] && !(is_home && node->home == GY_HOME_CPU);
-    GY_TRY(gy_flow_add(&n->flow, CPU, vertex, may ? capacity(there) : GY_FLOW_NEVER));
-    return gy_flow_add(&n->flow, vertex, DEVICE, cpu);
+    GY_TRY(gy_devices_network_add(&n->flow, CPU, vertex,
+                                  may ? capacity(there) : GY_DEVICES_NEVER_CUT));
+    return gy_devices_network_add(&n->flow, vertex, DEVICE, cpu);
 }
 
 /* What its copies take, when its maker is on one side and a reader on the other. */
@@ -141,8 +146,8 @@ static gy_status add_copies(network *n, int32_t node, int32_t k)
                   there = n->copies[gy_graph_value(n->graph, value)];
     const int64_t takes = capacity(gy_devices_copy_seconds(n->graph, value));
     GY_ASSERT(there >= FIRST && n->groups[node] == node);
-    GY_TRY(gy_flow_add(&n->flow, maker, there, takes));
-    return gy_flow_add(&n->flow, there + 1, maker, takes);
+    GY_TRY(gy_devices_network_add(&n->flow, maker, there, takes));
+    return gy_devices_network_add(&n->flow, there + 1, maker, takes);
 }
 
 /* The value whose memory an input is. */
@@ -159,17 +164,19 @@ static gy_status add_reader(network *n, gy_value value, int32_t reader)
 {
     const gy_value base = base_of(n->graph, value);
     const int32_t maker = vertex_of(n, base.node);
+    GY_ASSERT(reader >= 0 && reader < n->flow.vertices);
     if (gy_graph_at(n->graph, base)->op == &gy_ops_row_assign || maker == reader) {
         return GY_OK; /* the same memory */
     }
     const int32_t there = n->copies[gy_graph_value(n->graph, base)];
-    GY_TRY(gy_flow_add(&n->flow, there, reader, GY_FLOW_NEVER));
-    return gy_flow_add(&n->flow, reader, there + 1, GY_FLOW_NEVER);
+    GY_TRY(gy_devices_network_add(&n->flow, there, reader, GY_DEVICES_NEVER_CUT));
+    return gy_devices_network_add(&n->flow, reader, there + 1, GY_DEVICES_NEVER_CUT);
 }
 
 static gy_status add_all(network *n)
 {
     const gy_graph *graph = n->graph;
+    GY_ASSERT(n->flow.vertices >= FIRST + graph->node_count);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         GY_TRY(add_node(n, i));
@@ -198,18 +205,18 @@ static gy_status cut(network *n, bool *stays, bool *is_there)
         n->copies[i] = vertices;
         vertices += 2;
     }
-    gy_status status = gy_flow_begin(&n->flow, vertices);
+    gy_status status = gy_devices_network_begin(&n->flow, vertices);
     if (status >= 0) {
         status = add_all(n);
     }
     if (status >= 0) {
-        status = gy_flow_cut(&n->flow, stays);
+        status = gy_devices_network_cut(&n->flow, stays);
     }
     for (int32_t i = 0; i < graph->node_count && status >= 0; i++) {
         is_there[i] = !stays[vertex_of(n, i)];
         GY_ASSERT(n->can[n->groups[i]] || !is_there[i]);
     }
-    gy_flow_free(&n->flow);
+    gy_devices_network_free(&n->flow);
     return status;
 }
 
@@ -222,6 +229,7 @@ static void find_last(const gy_graph *graph, const int32_t *groups, const bool *
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         last[i] = is_there[i] ? i : -1;
+        GY_ASSERT(groups[i] >= 0 && groups[i] <= i);
         for (int k = 0; k < node->input_count; k++) {
             int32_t *read = &last[groups[node->inputs[k].node]];
             *read = is_there[i] || is_there[node->inputs[k].node] ? i : *read;
@@ -236,6 +244,7 @@ uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there)
     int32_t *last = gy_alloc("graph.devices", nodes * sizeof(*last));
     uint64_t *gone = gy_alloc_zero("graph.devices", nodes, sizeof(*gone)), now = 0, most = 0;
     const bool has_memory = groups != NULL && last != NULL && gone != NULL;
+    GY_ASSERT(is_there != NULL);
     if (has_memory) {
         find_last(graph, groups, is_there, last);
     }
@@ -264,6 +273,7 @@ static gy_status fit(network *n, bool *stays, bool *is_there)
 {
     const uint64_t limit = n->graph->device->rates.memory_bytes;
     double low = 0, high = 0;
+    GY_ASSERT(n->byte_s == 0);
     GY_TRY(cut(n, stays, is_there));
     if (limit == 0 || gy_devices_bytes(n->graph, is_there) <= limit) {
         return GY_OK;

@@ -22,6 +22,7 @@ static bool is_there(const copying *c, gy_value value)
 static gy_value apply(copying *c, const gy_graph_node *from, const gy_op *op, gy_value input,
                       const char *name, bool lies_there)
 {
+    GY_ASSERT(from->output_count == 1);
     const gy_value made = gy_graph_apply_typed(c->pass.out, op, &from->attributes, &input, 1,
                                                from->types, 1, name);
     if (!gy_value_is_none(made)) {
@@ -107,6 +108,7 @@ static gy_status move_roots(copying *c)
 
 static gy_status move_all(copying *c)
 {
+    GY_ASSERT(c->is_there != NULL && c->other != NULL);
     GY_TRY(gy_devices_choose(c->pass.in, c->is_there));
     for (int32_t i = 0; i < c->pass.in->node_count; i++) {
         GY_TRY(move_node(c, i));

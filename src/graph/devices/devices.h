@@ -4,21 +4,22 @@
 
 #include "graph/graph.h"
 
-/** Capacities between vertices. Zero it; gy_flow_free in any case. */
-typedef struct gy_flow {
+/** Capacities between vertices. Zero it; gy_devices_network_free in any case. */
+typedef struct gy_devices_network {
     int32_t vertices;
-    struct gy_flow_edge *edges; /* edge 2 i + 1 is the way back of edge 2 i */
+    struct gy_devices_network_edge *edges; /* edge 2 i + 1 is the way back of edge 2 i */
     size_t edge_count, edge_capacity;
     int32_t *first; /* (vertices) the edges of each; -1: none */
-} gy_flow;
+} gy_devices_network;
 
 /** More than any sum of capacities that count. */
-#define GY_FLOW_NEVER (INT64_MAX / 4)
+#define GY_DEVICES_NEVER_CUT (INT64_MAX / 4)
 
 /** GY_NOMEM. */
-GY_MUST_CHECK gy_status gy_flow_begin(gy_flow *flow, int32_t vertices);
-/** An edge of `capacity` >= 0 (GY_FLOW_NEVER: it is never cut). GY_NOMEM. */
-GY_MUST_CHECK gy_status gy_flow_add(gy_flow *flow, int32_t from, int32_t to, int64_t capacity);
+GY_MUST_CHECK gy_status gy_devices_network_begin(gy_devices_network *flow, int32_t vertices);
+/** An edge of `capacity` >= 0 (GY_DEVICES_NEVER_CUT: it is never cut). GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_devices_network_add(gy_devices_network *flow, int32_t from,
+                                               int32_t to, int64_t capacity);
 /**
  * The cheapest set of edges between vertices 0 and 1: which vertices stay on the side of 0.
  * Of several the one with the fewest there. Uses the capacities up.
@@ -28,8 +29,8 @@ GY_MUST_CHECK gy_status gy_flow_add(gy_flow *flow, int32_t from, int32_t to, int
  * @source Dinitz, "Algorithm for solution of a problem of maximum flow in networks with power
  * estimation", 1970
  */
-GY_MUST_CHECK gy_status gy_flow_cut(gy_flow *flow, bool *stays);
-void gy_flow_free(gy_flow *flow);
+GY_MUST_CHECK gy_status gy_devices_network_cut(gy_devices_network *flow, bool *stays);
+void gy_devices_network_free(gy_devices_network *flow);
 
 /**
  * Decide for each node of a scheduled graph whether its device runs it. The sum of what nodes

@@ -17,7 +17,7 @@ static int64_t price(const edges *e, uint32_t stays)
     for (int i = 0; i < e->count; i++) {
         if ((stays >> e->from[i] & 1) != 0 && (stays >> e->to[i] & 1) == 0) {
             sum += e->capacity[i];
-            sum = GY_MIN(sum, GY_FLOW_NEVER);
+            sum = GY_MIN(sum, GY_DEVICES_NEVER_CUT);
         }
     }
     return sum;
@@ -25,7 +25,7 @@ static int64_t price(const edges *e, uint32_t stays)
 
 static int64_t cheapest(const edges *e)
 {
-    int64_t best = GY_FLOW_NEVER;
+    int64_t best = GY_DEVICES_NEVER_CUT;
     for (uint32_t stays = 0; stays < 1u << e->vertices; stays++) {
         if ((stays & 3) == 1) {
             best = GY_MIN(best, price(e, stays));
@@ -41,7 +41,7 @@ static void draw(gy_random *random, edges *e)
     for (int i = 0; i < e->count; i++) {
         e->from[i] = (int32_t)gy_random_below(random, (uint64_t)e->vertices);
         e->to[i] = (int32_t)gy_random_below(random, (uint64_t)e->vertices);
-        e->capacity[i] = gy_random_below(random, 8) == 0 ? GY_FLOW_NEVER
+        e->capacity[i] = gy_random_below(random, 8) == 0 ? GY_DEVICES_NEVER_CUT
                                                          : (int64_t)gy_random_below(random, 6);
     }
 }
@@ -54,18 +54,18 @@ GY_TEST(a_cut_is_the_cheapest)
         gy_random random = {.key = seed + (uint64_t)round};
         edges e;
         bool stays[VERTICES_MAX + 1];
-        gy_flow flow;
+        gy_devices_network flow;
         uint32_t bits = 0;
         draw(&random, &e);
-        assert_ok(gy_flow_begin(&flow, e.vertices));
+        assert_ok(gy_devices_network_begin(&flow, e.vertices));
         for (int i = 0; i < e.count; i++) {
-            assert_ok(gy_flow_add(&flow, e.from[i], e.to[i], e.capacity[i]));
+            assert_ok(gy_devices_network_add(&flow, e.from[i], e.to[i], e.capacity[i]));
         }
         const int64_t wanted = cheapest(&e);
-        if (wanted >= GY_FLOW_NEVER) {
-            assert_status(gy_flow_cut(&flow, stays), GY_STATE);
+        if (wanted >= GY_DEVICES_NEVER_CUT) {
+            assert_status(gy_devices_network_cut(&flow, stays), GY_STATE);
         } else {
-            assert_ok(gy_flow_cut(&flow, stays));
+            assert_ok(gy_devices_network_cut(&flow, stays));
             for (int i = 0; i < e.vertices; i++) {
                 bits |= stays[i] ? 1u << i : 0;
             }
@@ -77,7 +77,7 @@ GY_TEST(a_cut_is_the_cheapest)
             }
             cut += wanted > 0;
         }
-        gy_flow_free(&flow);
+        gy_devices_network_free(&flow);
     }
     assert_true(cut > 50);
 }

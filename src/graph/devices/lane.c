@@ -18,6 +18,7 @@ static bool progress(void *arg)
 {
     gy_device_lane *lane = arg;
     bool any = false;
+    GY_ASSERT(lane->device != NULL);
     for (;;) {
         gy_mutex_lock(&lane->lock);
         gy_program_step *step = lane->first;
@@ -33,6 +34,7 @@ static bool progress(void *arg)
         lane->last = lane->first == NULL ? NULL : lane->last;
         gy_mutex_unlock(&lane->lock);
         gy_done *done = step->copy.done;
+        GY_ASSERT(done != NULL && gy_devices_is_copy(step->node->op));
         step->copy = (gy_device_copy){.mark = 0};
         if (status < 0) {
             gy_fail_within(status, "node %s", step->node->name);
@@ -76,6 +78,7 @@ void gy_device_lane_free(gy_device_lane *lane)
 
 gy_device *gy_device_lane_device(const gy_device_lane *lane)
 {
+    GY_ASSERT(lane != NULL && lane->device != NULL);
     return lane->device;
 }
 
@@ -83,6 +86,7 @@ gy_device *gy_device_lane_device(const gy_device_lane *lane)
 
 static size_t bytes_of(const gy_view *view)
 {
+    GY_ASSERT(view->format == GY_FORMAT_DENSE);
     return (size_t)gy_view_count(view) * gy_dtype_bytes(view->dtype);
 }
 
@@ -110,7 +114,9 @@ static gy_status queue(gy_device_lane *lane, const gy_program_step *step)
 {
     const gy_device_ops *ops = lane->device->ops;
     const gy_kernel_call *call = &step->call;
+    GY_ASSERT(step->node->is_on_device);
     if (step->node->op == &gy_ops_row_assign) {
+        GY_ASSERT(bytes_of(&call->inputs[0]) == bytes_of(&call->inputs[1]));
         return ops->copy_inside(lane->device, call->inputs[0].data, call->inputs[1].data,
                                 bytes_of(&call->inputs[1]));
     }
@@ -121,7 +127,8 @@ static void run_step(void *arg, gy_done *done)
 {
     gy_program_step *step = arg;
     gy_device_lane *lane = step->program->session->lane;
-    const bool is_copy = gy_device_is_copy(step->node->op);
+    const bool is_copy = gy_devices_is_copy(step->node->op);
+    GY_ASSERT(lane != NULL && step->collective == NULL);
     const gy_status status = is_copy ? begin_copy(lane, step, done) : queue(lane, step);
     if (status < 0) {
         gy_fail_within(status, "node %s", step->node->name);
@@ -131,7 +138,7 @@ static void run_step(void *arg, gy_done *done)
     }
 }
 
-gy_status gy_device_push(gy_device_lane *lane, gy_task *task)
+gy_status gy_device_lane_push(gy_device_lane *lane, gy_task *task)
 {
     GY_ASSERT(task->arg != NULL);
     task->run = run_step;
@@ -139,11 +146,11 @@ gy_status gy_device_push(gy_device_lane *lane, gy_task *task)
     return gy_engine_push(lane->engine, task);
 }
 
-gy_status gy_device_prepare(gy_device_lane *lane, gy_program_step *step)
+gy_status gy_device_lane_prepare(gy_device_lane *lane, gy_program_step *step)
 {
     const gy_device_ops *ops = lane->device->ops;
     GY_ASSERT(step->state == NULL);
-    if (gy_device_is_copy(step->node->op) || step->node->op == &gy_ops_row_assign) {
+    if (gy_devices_is_copy(step->node->op) || step->node->op == &gy_ops_row_assign) {
         return GY_OK;
     }
     GY_TRY(ops->prepare(lane->device, &step->call, step->node->name, &step->state));
@@ -154,14 +161,15 @@ gy_status gy_device_prepare(gy_device_lane *lane, gy_program_step *step)
     return GY_OK;
 }
 
-gy_status gy_device_await(gy_device_lane *lane)
+gy_status gy_device_lane_await(gy_device_lane *lane)
 {
+    GY_ASSERT(lane == NULL || lane->device->ops->finish != NULL);
     return lane != NULL ? lane->device->ops->finish(lane->device, GY_NEVER) : GY_OK;
 }
 
 /* ---- parameters ---- */
 
-gy_status gy_device_place(gy_device_lane *lane, gy_parameter_slot *slot)
+gy_status gy_device_lane_place(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     GY_ASSERT(lane != NULL);
     const size_t bytes = bytes_of(&slot->view);
@@ -170,7 +178,7 @@ gy_status gy_device_place(gy_device_lane *lane, gy_parameter_slot *slot)
                : lane->device->ops->take(lane->device, GY_MAX(bytes, 1), &slot->there);
 }
 
-void gy_device_drop(gy_device_lane *lane, gy_parameter_slot *slot)
+void gy_device_lane_drop(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     if (slot->there != NULL) {
         GY_ASSERT(lane != NULL);
@@ -179,7 +187,7 @@ void gy_device_drop(gy_device_lane *lane, gy_parameter_slot *slot)
     }
 }
 
-gy_status gy_device_send(gy_device_lane *lane, gy_parameter_slot *slot)
+gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     uint64_t mark;
     GY_ASSERT(slot->there != NULL);
@@ -192,12 +200,13 @@ gy_status gy_device_send(gy_device_lane *lane, gy_parameter_slot *slot)
     return GY_OK;
 }
 
-gy_status gy_device_bring(gy_device_lane *lane, gy_parameter_slot *slot)
+gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     uint64_t mark;
     if (!slot->is_newer_there) {
         return GY_OK;
     }
+    GY_ASSERT(lane != NULL && slot->there != NULL);
     GY_TRY(lane->device->ops->copy_back(lane->device, slot->view.data, slot->there,
                                         bytes_of(&slot->view), &mark));
     GY_TRY(lane->device->ops->finish(lane->device, GY_NEVER));

@@ -11,6 +11,7 @@ typedef struct sums {
 
 static bool is_work(const gy_graph_node *node)
 {
+    GY_ASSERT(node->op != NULL);
     return (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_EFFECT)) == 0;
 }
 
@@ -22,6 +23,7 @@ static bool is_copy(const gy_graph_node *node)
 static void add(const gy_graph *graph, int32_t index, sums *all)
 {
     const gy_graph_node *node = &graph->nodes[index];
+    GY_ASSERT(index >= 0 && index < graph->node_count);
     if (is_copy(node)) {
         const gy_value value = {index, 0};
         all->copies++;
@@ -39,6 +41,7 @@ static void print_copies(const gy_graph *graph, gy_text *text)
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         char type[160], bytes[32];
+        GY_ASSERT(node->output_count >= 1);
         if (!is_copy(node)) {
             continue;
         }

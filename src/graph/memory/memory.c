@@ -408,6 +408,7 @@ static void release_after(planner *p, int32_t index)
 
 static int32_t grow_scratch(planner *p, int32_t *slot, gy_storage_kind kind, size_t size_bytes)
 {
+    GY_ASSERT(size_bytes > 0);
     *slot = *slot >= 0 ? *slot : add_buffer(p, kind, -1, size_bytes);
     gy_storage *storage = &p->plan->buffers[*slot];
     storage->size_bytes = GY_MAX(storage->size_bytes, size_bytes);

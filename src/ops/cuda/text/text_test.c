@@ -161,6 +161,8 @@ static const absent absents[] = {
     {&gy_ops_row_batch_norm, "expansion"},
     {&gy_ops_row_variance, "expansion"},
     {&gy_ops_row_reorder, "layout"},
+    {&gy_ops_row_to_device, "copy"},
+    {&gy_ops_row_to_host, "copy"},
     {&gy_ops_row_allreduce, "exchanges"},
     {&gy_ops_row_reduce_scatter, "exchanges"},
     {&gy_ops_row_allgather, "exchanges"},

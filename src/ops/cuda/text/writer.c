@@ -169,6 +169,7 @@ static const char product_reason[] = "cublasLt computes products";
 static const char conv_reason[] = "convolutions are unfolded into products";
 static const char expand_reason[] = "its expansion runs on the device instead";
 static const char exchange_reason[] = "exchanges go through the host's memory";
+static const char copy_reason[] = "a copy between two memories";
 static const char layout_reason[] = "values of a device have no other layout";
 
 static const writer_row writer_rows[GY_CODE_COUNT] = {
@@ -221,6 +222,8 @@ static const writer_row writer_rows[GY_CODE_COUNT] = {
     [GY_CODE_batch_norm] = {NULL, expand_reason},
     [GY_CODE_variance] = {NULL, expand_reason},
     [GY_CODE_reorder] = {NULL, layout_reason},
+    [GY_CODE_to_device] = {NULL, copy_reason},
+    [GY_CODE_to_host] = {NULL, copy_reason},
     [GY_CODE_allreduce] = {NULL, exchange_reason},
     [GY_CODE_reduce_scatter] = {NULL, exchange_reason},
     [GY_CODE_allgather] = {NULL, exchange_reason},
