@@ -194,6 +194,67 @@ GY_TEST(a_mismatch_that_a_check_finds_ends_the_call)
     assert_int_equal(crew_run_on(transports, 2, &options, call_late, NULL), 0);
 }
 
+enum { LAST_MESSAGE, LAST_OF_ANY, LAST_COLLECTIVE, LAST_ACTS };
+
+/* Rank 1 does its part and leaves between rank 0's look and its check, which finds it gone. */
+static void leave_late(crew_member *me)
+{
+    const int act = *(const int *)me->shared_arg;
+    const gy_deadline deadline = gy_deadline_after(20);
+    int32_t data[4] = {me->rank, 10, 20, 30};
+    int from = 1;
+    if (me->rank == 0) {
+        late.comm = me->comm;
+    }
+    while (me->rank == 1 && !late.may_call && gy_now_ns(gy_env_real()) < deadline.at_ns) {
+        sched_yield();
+    }
+    if (act == LAST_COLLECTIVE) {
+        int ended = 0; /* not in a call that blocks, which waits for the slots itself */
+        const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                                   .dtype = GY_I32,
+                                   .reduction = GY_SUM,
+                                   .count = 4,
+                                   .in = data,
+                                   .out = data};
+        EXPECT(gy_coll_begin(me->comm, &call, note_end, &ended) == GY_OK);
+        while (ended == 0) {
+            (void)gy_comm_progress(me->comm);
+        }
+        EXPECT(ended == 1 && data[0] == 1 && data[3] == 60);
+    } else if (me->rank == 1) {
+        EXPECT(gy_send(me->comm, data, 4, GY_I32, 0, 7) == GY_OK);
+    } else {
+        EXPECT((act == LAST_OF_ANY ? gy_recv_any(me->comm, data, 4, GY_I32, 7, &from)
+                                   : gy_recv(me->comm, data, 4, GY_I32, 1, 7)) == GY_OK);
+        EXPECT(from == 1 && data[0] == 1 && data[3] == 30);
+    }
+    if (me->rank == 1) {
+        gy_comm_free(me->comm);
+        me->comm = NULL;
+        late.has_ended = true;
+    }
+    EXPECT(late.may_call && late.has_ended);
+}
+
+GY_TEST(what_a_rank_sent_before_it_left_counts)
+{
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {.ops = &ops};
+    gy_transport *transports[2];
+    const gy_transport_segment_options segment = {
+        .ranks = 2, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
+    ops.now_ns = now_of_late;
+    for (int i = 0; i < 2 * LAST_ACTS; i++) {
+        int act = i / 2;
+        const gy_comm_options options = {.timeout_s = 20, .has_messages_only = i % 2 == 1};
+        late.comm = NULL;
+        late.may_call = late.has_ended = false;
+        assert_ok(gy_transport_shm_open_all(&segment, &env, transports));
+        assert_int_equal(crew_run_on(transports, 2, &options, leave_late, &act), 0);
+    }
+}
+
 static void poison_one(crew_member *me)
 {
     gy_coll *coll = NULL;

@@ -482,8 +482,10 @@ static bool check_flying(gy_comm *comm, int64_t now)
         GY_ASSERT(coll->comm == comm && coll->stage != GY_COLL_ENDED);
         gy_status status = check_ranks(coll);
         if (status < 0 && status != GY_MISMATCH) {
-            /* What a rank sent before it left may have come since the call last looked. */
+            /* What a rank sent before it left may have come since the call last looked, also
+             * to a transport that reads only when it is asked to. */
             bool has_moved = false;
+            (void)gy_transport_progress(comm->transport);
             if (!gy_coll_progress(coll, &has_moved)) {
                 return false;
             }
