@@ -4,22 +4,27 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { LIST_BYTES = 1 << 20 };
+enum { LIST_BYTES = 1 << 26 }; /* the longest lists of computing have some 30 MiB */
 
 int gy_cli_lists_read(const char *command, const char *path, gy_pipe_schedule **lists)
 {
     static char text[LIST_BYTES];
     FILE *file = fopen(path, "rb");
-    size_t size = file != NULL ? fread(text, 1, LIST_BYTES, file) : 0;
-    bool is_read = file != NULL && ferror(file) == 0;
+    const size_t size = file != NULL ? fread(text, 1, LIST_BYTES, file) : 0;
+    const int error = file == NULL || ferror(file) != 0 ? errno : 0;
     if (file != NULL) {
         fclose(file);
     }
-    if (!is_read || size == LIST_BYTES) {
-        gy_print_to(stderr, "gyre %s: %s: %s\n", command, path,
-                    is_read ? "expected a file below 1 MiB" : "cannot be read");
+    if (error != 0) {
+        gy_print_to(stderr, "gyre %s: %s: cannot be read: %s\n", command, path, strerror(error));
+        return GY_EXIT_FAILURE;
+    }
+    if (size == LIST_BYTES) {
+        gy_print_to(stderr, "gyre %s: %s: expected a file below 64 MiB\n", command, path);
         return GY_EXIT_FAILURE;
     }
     const gy_status status = gy_pipe_parse(text, size, path, lists);

@@ -81,6 +81,8 @@ struct gy_mesh {
     int apart[GY_MESH_MAX];       /* from a rank to the next one along the axis; 0: not known */
     gy_links links[GY_MESH_MAX];  /* what placement reckons with; zero: one host's. On all
                                      ranks alike */
+    double memory_bytes_s; /* of a rank's memory, as placement reckons with it where a rank does
+                              its 50e9 operations a second; 0: 10e9. On all ranks alike */
     double byte_s; /* what placement adds for a byte that a rank holds, in seconds; on all ranks
                       alike */
     gy_comm *comms[GY_MESH_MAX]; /* of this rank's line along each axis; NULL: it is alone

@@ -23,7 +23,20 @@ enum { KEPT = 2, SEEN_LIMIT = 4096, PATH_BYTES = 4096, ITEM_BYTES = 160 };
 /* Of the file's metadata; raised when a reader of the old one would go wrong. */
 static const char format_version[] = "1";
 
-/* Everything that decides the bits of a run, as one text. */
+/* Micro-batches give the update of the whole batch unless something normalises by its rows. */
+static bool has_row_norm(const gy_model *model)
+{
+    GY_ASSERT(model->graph != NULL);
+    for (int32_t i = 0; i < model->graph->node_count; i++) {
+        const gy_op *op = model->graph->nodes[i].op;
+        if (op == &gy_ops_row_batch_norm || op == &gy_ops_row_variance) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Everything that decides the results of a run beyond rounding, as one text. */
 static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dataset *train,
                         gy_text *text)
 {
@@ -36,7 +49,7 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
                 o->weight_decay, o->clip_norm);
     gy_text_add(text, "schedule %d %.17g %d, warmup %d, ", (int)o->schedule, o->schedule_factor,
                 o->schedule_every, o->warmup_steps);
-    if (o->micro_batches > 0) {
+    if (o->micro_batches > 0 && has_row_norm(model)) {
         gy_text_add(text, "micro-batches %d, ", o->micro_batches);
     }
     if (o->weight_decay_rank_min > 0) {

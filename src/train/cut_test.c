@@ -436,7 +436,7 @@ static gy_status run_refused(scene *s, gy_mesh *mesh, outcome *got)
 
 GY_TEST(what_cannot_be_cut_is_refused_on_all_ranks)
 {
-    static const char *const words[] = {"pipe=3: more stages than the 1 nodes",
+    static const char *const words[] = {"pipe: 3 stages of a model that has only 1 places where",
                                         "node loss is of stage 3, the mesh has stages 0 to 2"};
     static scene s;
     kit_rank members[KIT_RANKS_MAX];
@@ -466,7 +466,7 @@ GY_TEST(names_of_a_cut_are_those_of_nodes)
         int count;
         const char *words;
     } cases[] = {
-        {{"utter"}, 1, "no node 'utter'; the nearest names: outer"},
+        {{"utter"}, 1, "no node or parameter 'utter'; the nearest names where a stage may begin: outer, inner"},
         {{"beside"}, 1, "no gradient passes through node 'beside'"},
         {{"inner", "weight"}, 2, "two stages begin at node 'inner'"},
     };

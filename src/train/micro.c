@@ -49,6 +49,11 @@ gy_status gy_train_micros_check(const gy_model *model, const gy_train_options *o
         return gy_fail(GY_ARG, "training: %d chunks, expected 1 to %d", options->chunks,
                        GY_STAGES_MAX);
     }
+    if (lists != NULL && options->chunks > 0 &&
+        lists->stages != options->chunks * lists->ranks) {
+        return gy_fail(GY_ARG, "training: %d chunks, and lists of %d stages on %d ranks",
+                       options->chunks, lists->stages, lists->ranks);
+    }
     if (lists != NULL &&
         (lists->ranks != model->mesh->stages || lists->stages % lists->ranks != 0 ||
          lists->micros != options->micro_batches)) {

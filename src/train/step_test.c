@@ -69,6 +69,17 @@ static gy_status make_mlp(gy_mesh *mesh, gy_model **model)
                         model);
 }
 
+/* Two layers with nearly all of the work, and one without. */
+static gy_status make_two(gy_mesh *mesh, gy_model **model)
+{
+    const gy_layer layers[] = {gy_layer_flatten(), gy_layer_dense(400), gy_layer_relu(),
+                               gy_layer_dense(60), gy_layer_relu(),     gy_layer_dense(10)};
+    return gy_model_new(&GY_OPTIONS(gy_model_options, .mesh = mesh, .workers = 1, .seed = 3,
+                                    .name = "two", .layers = layers, .layer_count = 6,
+                                    .input_rank = 3, .input_sizes = {1, SIDE, SIDE}),
+                        model);
+}
+
 typedef gy_status (*maker)(gy_mesh *mesh, gy_model **model);
 
 static gy_virtual_cluster cluster(int hosts, int gpus)
@@ -205,6 +216,41 @@ GY_TEST(test_stages)
     gy_virtual_step step;
     o.pipe_schedule = "none";
     assert_status(simulate(make_gpt, "pipe=4", &c, &o, &step), GY_ARG);
+}
+
+/* Two stages a rank: the two long layers are on two ranks, however many short stages follow. */
+GY_TEST(test_stages_share_the_ranks)
+{
+    gy_virtual_cluster c = cluster(1, 2);
+    c.near_bytes_s = 1e12;
+    c.near_latency_s = 1e-8;
+    gy_train_options o = options(4096);
+    o.micro_batches = 8;
+    o.pipe_schedule = "interleaved";
+    const gy_virtual_step step = step_of(make_two, "pipe=2", &c, &o);
+    if (!(step.time_s < 1.7 * step.compute_s)) { /* on one rank: twice the mean */
+        fail_msg("%g s, of which a rank computes %g", step.time_s, step.compute_s);
+    }
+}
+
+/* A rank whose memory is slow for its operations does not compute all rows to save an exchange:
+ * placement reckons with the bandwidth of the cluster. */
+GY_TEST(test_rows_stay_cut_on_fast_ranks)
+{
+    gy_virtual_cluster c = cluster(512, 8);
+    c.near_bytes_s = 450e9;
+    c.far_bytes_s = 50e9;
+    c.near_latency_s = 2e-6;
+    c.flops_s = 400e12;
+    c.memory_bytes_s = 0; /* a byte for each 100 operations */
+    const gy_train_options o = options(4096);
+    const gy_virtual_step data = step_of(make_gpt, "data=4096", &c, &o);
+    const gy_virtual_step model = step_of(make_gpt, "data=512,model=8", &c, &o);
+    if (!(model.memory_bytes < 8 * data.memory_bytes && model.time_s < 2 * data.time_s)) {
+        fail_msg("%llu bytes and %g s, by rows alone %llu and %g",
+                 (unsigned long long)model.memory_bytes, model.time_s,
+                 (unsigned long long)data.memory_bytes, data.time_s);
+    }
 }
 
 /* Made again, layers hold less and compute more; auto does so where they would not fit. */

@@ -59,7 +59,7 @@ static const gy_option options[] = {
      RANKS_MOST, NULL},
     {&gy_option_root, GY_OPTION_INTEGER, "default: 0", offsetof(plan_settings, root), 0,
      RANKS_MOST - 1, NULL},
-    {&gy_option_chunks, GY_OPTION_INTEGER, "default: 1", offsetof(plan_settings, chunks), 1,
+    {&gy_option_chunks, GY_OPTION_INTEGER, "default: 1, of interleaved 2", offsetof(plan_settings, chunks), 1,
      65535, NULL},
     {&gy_option_in_place, GY_OPTION_FLAG, NULL, offsetof(plan_settings, in_place), 0, 0, NULL},
     {&gy_option_alpha, GY_OPTION_REAL, "default: 5e-6", offsetof(plan_settings, alpha), 0, 1e6,
@@ -353,6 +353,8 @@ static int run_pipe(const char *operation)
 {
     bool is_planned = settings.schedule != NULL || settings.stages > 0 || settings.micros > 0 ||
                       settings.chunks > 0;
+    const bool is_interleaved =
+        settings.schedule != NULL && strcmp(settings.schedule, "interleaved") == 0;
     if (operation != NULL) {
         return complain("pipe", operation, "options only");
     }
@@ -364,7 +366,9 @@ static int run_pipe(const char *operation)
         .query = {.schedule = settings.schedule != NULL ? settings.schedule : "1f1b",
                   .ranks = settings.stages > 0 ? (int)settings.stages : 4,
                   .micros = settings.micros > 0 ? (int)settings.micros : 8,
-                  .chunks = settings.chunks > 0 ? (int)settings.chunks : 1},
+                  .chunks = settings.chunks > 0 ? (int)settings.chunks
+                            : is_interleaved    ? 2
+                                                : 1},
         .costs = settings.costs,
         .lists = settings.lists,
         .read = settings.read,
@@ -410,16 +414,33 @@ static bool is_given(const gy_option *option)
                   (const char *)&unset + option->offset, sizes[option->kind]) != 0;
 }
 
+/* `takes` is names between blanks. */
+static int refuse_option(const plan_verb *verb, const char *name)
+{
+    char list[512] = "";
+    size_t used = 0;
+    const char *from = verb->takes + strspn(verb->takes, " ");
+    while (*from != '\0') {
+        const size_t size = strcspn(from, " ");
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%.*s",
+                                 used == 0 ? " one of " : ", ", (int)size, from);
+        if (used >= sizeof(list)) {
+            break;
+        }
+        from += size + strspn(from + size, " ");
+    }
+    gy_print_to(stderr, "gyre plan %s: --%s does not apply: expected%s\n", verb->name, name,
+                used == 0 ? " no options" : list);
+    return GY_EXIT_USAGE;
+}
+
 static int check_verb(const plan_verb *verb, int operand_count, char **operands)
 {
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[32];
         snprintf(name, sizeof(name), " %s ", options[i].spec->name);
         if (is_given(&options[i]) && strstr(verb->takes, name) == NULL) {
-            gy_print_to(stderr, "gyre plan %s: --%s does not apply: expected%s%s\n", verb->name,
-                        options[i].spec->name,
-                        verb->takes[1] == '\0' ? " no options" : " one of", verb->takes);
-            return GY_EXIT_USAGE;
+            return refuse_option(verb, options[i].spec->name);
         }
     }
     if (verb->has_operation && operand_count < 2) {

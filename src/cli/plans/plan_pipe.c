@@ -39,19 +39,31 @@ static bool read_costs(const char *text, double costs[4])
 }
 
 static void print_step(const gy_pipe_schedule *schedule, const gy_pipe_step *step,
-                       const gy_pipe_facts *facts)
+                       const gy_pipe_facts *facts, bool has_bytes)
 {
     char bytes[32];
-    printf("\ntime %.6g, bubble %.4g %%, at most %d micro-batches alive on a rank, buffers %d, "
-           "gradients %s\n",
-           step->time_s, 100 * step->bubble, facts->alive_max, facts->buffers_min,
-           facts->is_ordered ? "in order" : "not in order");
-    printf("rank  computing    waiting  alive  sent\n");
+    printf("time %.6g, bubble %.4g %%, at most %d micro-batch%s alive on a rank%s\n",
+           step->time_s, 100 * step->bubble, facts->alive_max,
+           facts->alive_max == 1 ? "" : "es",
+           schedule->stages > schedule->ranks ? " (counted for each of its stages)" : "");
+    printf("room for %d message%s from a rank to another, gradients added %s order of "
+           "micro-batches\n",
+           facts->buffers_min, facts->buffers_min == 1 ? "" : "s",
+           facts->is_ordered ? "in the" : "in another order than the");
+    printf("rank  computing    waiting  alive%s\n", has_bytes ? "  sent" : "");
     for (int rank = 0; rank < schedule->ranks; rank++) {
         const gy_pipe_rank *each = &step->ranks[rank];
-        printf("%4d %10.6g %10.6g %6d  %s\n", rank, each->busy_s, step->time_s - each->busy_s,
-               each->alive_max, gy_cli_bytes_text((double)each->sent_bytes, bytes));
+        printf("%4d %10.6g %10.6g %6d%s%s\n", rank, each->busy_s, step->time_s - each->busy_s,
+               each->alive_max, has_bytes ? "  " : "",
+               has_bytes ? gy_cli_bytes_text((double)each->sent_bytes, bytes) : "");
     }
+}
+
+/* The last part of a path. */
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 static gy_status show(const gy_pipe_request *request, const gy_pipe_schedule *schedule,
@@ -69,21 +81,24 @@ static gy_status show(const gy_pipe_request *request, const gy_pipe_schedule *sc
         gy_string_free(text);
         return GY_OK;
     }
-    snprintf(title, sizeof(title), "%s: %d ranks, %d stages, %d micro-batches",
-             request->read != NULL ? "lists" : request->query.schedule, schedule->ranks,
-             schedule->stages, schedule->micros);
+    snprintf(title, sizeof(title), "%.40s: %d rank%s, %d stage%s, %d micro-batch%s",
+             request->read != NULL ? name_in(request->read) : request->query.schedule,
+             schedule->ranks, schedule->ranks == 1 ? "" : "s", schedule->stages,
+             schedule->stages == 1 ? "" : "s", schedule->micros,
+             schedule->micros == 1 ? "" : "es");
     GY_TRY(gy_pipe_picture(schedule, cost, 1, title, request->svg != NULL ? 0 : request->width,
                            &text));
     gy_status status = GY_OK;
     if (request->svg != NULL) {
         status = gy_save_file(request->svg, text, strlen(text));
+        printf("%s%s", status >= 0 ? title : "", status >= 0 ? "\n" : "");
     } else {
-        printf("%s\n\n%s", title, text);
+        printf("%s\n\n%s\n", title, text);
     }
     gy_string_free(text);
     GY_TRY(status);
     GY_TRY(gy_pipe_simulate(schedule, cost, 1, &step));
-    print_step(schedule, &step, &facts);
+    print_step(schedule, &step, &facts, cost->send_bytes > 0);
     return GY_OK;
 }
 

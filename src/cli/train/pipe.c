@@ -45,5 +45,12 @@ int gy_cli_pipe_check(gy_cli_pipe *pipe, const char *mesh)
                                    "interleaved or zb-h1 nor a file",
                                    pipe->schedule);
     }
-    return gy_cli_lists_read("train", pipe->schedule, &pipe->lists);
+    const int code = gy_cli_lists_read("train", pipe->schedule, &pipe->lists);
+    if (code == GY_EXIT_OK && pipe->chunks > 0 &&
+        pipe->lists->stages != pipe->chunks * pipe->lists->ranks) {
+        return gy_cli_report_usage(
+            "gyre train: --chunks is %d, but the lists of '%s' have %d stages on %d ranks",
+            (int)pipe->chunks, pipe->schedule, pipe->lists->stages, pipe->lists->ranks);
+    }
+    return code;
 }

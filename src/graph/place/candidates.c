@@ -178,7 +178,9 @@ static double work_of(const gy_placer *placer, const wanted *w)
         bytes -= is_fused(placer, node->inputs[k].node, value) ? bytes_of(&w->types[k]) : 0;
     }
     bytes -= is_fused(placer, w->index, node->first_value) ? bytes_of(&node->types[0]) : 0;
-    return fmax(cost.flops / flops_s, fmax(bytes, 0) / memory_bytes_s);
+    const double given_s = placer->pass.in->mesh.memory_bytes_s;
+    return fmax(cost.flops / flops_s,
+                fmax(bytes, 0) / (given_s > 0 ? given_s : memory_bytes_s));
 }
 
 /* Summands of different reductions are no value. */

@@ -146,13 +146,19 @@ int gy_virtual_meshes_all(const gy_virtual_cluster *cluster, int64_t batch,
 
 /* ---- a mesh ---- */
 
+/* How much faster a rank of the cluster is than placement reckons. */
+static double faster_of(const gy_virtual_cluster *cluster)
+{
+    GY_ASSERT(cluster->flops_s >= 0);
+    return cluster->flops_s > 0 ? cluster->flops_s / gy_simulate_nominal_flops_s : 1;
+}
+
 /* The links of an axis as placement reckons with them: its own rate of a rank is a constant,
  * so that links are slower beside it where the rank is faster. */
 static gy_links search_links(const gy_virtual_cluster *cluster, const gy_virtual_line *line)
 {
     const bool is_far = line->hosts > 1;
-    const double faster =
-        cluster->flops_s > 0 ? cluster->flops_s / gy_simulate_nominal_flops_s : 1;
+    const double faster = faster_of(cluster);
     GY_ASSERT(faster > 0);
     if (line->is_shared_memory && !is_far) {
         return (gy_links){.alpha = 0};
@@ -178,6 +184,8 @@ gy_status gy_mesh_virtual(const gy_virtual_cluster *cluster, const char *axes, g
             made->links[axis] = search_links(cluster, &links->lines[axis]);
         }
         made->stage_links = search_links(cluster, &links->pipe);
+        made->memory_bytes_s =
+            cluster->flops_s > 0 ? gy_virtual_memory_rate(cluster) / faster_of(cluster) : 0;
     }
     gy_free(links);
     if (status < 0) {

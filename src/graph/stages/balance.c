@@ -13,11 +13,12 @@
 #include "graph/stages/stages.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { PLACES_MAX = 1024 };
 
 /* As the search of placements reckons. */
-static const double flops_s = 50e9, memory_bytes_s = 10e9;
+static const double flops_s = 50e9, usual_bytes_s = 10e9;
 
 double gy_stages_work(const gy_graph *graph, int32_t index)
 {
@@ -27,6 +28,8 @@ double gy_stages_work(const gy_graph *graph, int32_t index)
         return 0;
     }
     gy_graph_cost(graph, &mesh, index, &cost);
+    const double memory_bytes_s =
+        mesh.memory_bytes_s > 0 ? mesh.memory_bytes_s : usual_bytes_s;
     return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
 }
 
@@ -141,6 +144,60 @@ static void solve(const balance *b, int stages, double *best, int32_t *from)
     }
 }
 
+/* Of the rank with most, and, of equal ones, of the longest stage. Stage s begins at first[s]. */
+static double longest_rank(const balance *b, const int32_t *first, int stages)
+{
+    const int ranks = b->graph->mesh.stages;
+    double loads_s[GY_STAGES_MAX] = {0}, rank_s = 0, stage_s = 0;
+    GY_ASSERT(ranks > 1 && stages <= GY_STAGES_MAX);
+    for (int s = 0; s < stages; s++) {
+        const double length_s = length_of(b, first[s], first[s + 1]);
+        loads_s[s % ranks] += length_s;
+        rank_s = fmax(rank_s, loads_s[s % ranks]);
+        stage_s = fmax(stage_s, length_s);
+    }
+    return rank_s + 1e-3 * stage_s;
+}
+
+/* Stage s begins at `at`; its neighbours are pushed along where they must be. */
+static void put_cut(int32_t *first, int stages, int s, int32_t at)
+{
+    GY_ASSERT(s > 0 && s < stages);
+    first[s] = at;
+    for (int k = s + 1; k < stages; k++) {
+        first[k] = GY_MAX(first[k], first[k - 1] + 1);
+    }
+    for (int k = s - 1; k > 0; k--) {
+        first[k] = GY_MIN(first[k], first[k + 1] - 1);
+    }
+}
+
+/* Ranks of several stages: a cut moves while the rank with most has less of it. The shortest
+ * longest stage alone may leave one rank all the long ones. */
+static void share_among_ranks(const balance *b, int32_t *first, int stages)
+{
+    double best_s = longest_rank(b, first, stages), before_s = INFINITY;
+    GY_ASSERT(first[0] == 0 && first[stages] == b->places);
+    for (int round = 0; round < 4 && best_s < before_s; round++) {
+        before_s = best_s;
+        for (int s = 1; s < stages; s++) {
+            int32_t best[GY_STAGES_MAX + 1], trial[GY_STAGES_MAX + 1];
+            const size_t bytes = ((size_t)stages + 1) * sizeof(*first);
+            memcpy(best, first, bytes);
+            for (int32_t at = s; at <= b->places - (stages - s); at++) {
+                memcpy(trial, first, bytes);
+                put_cut(trial, stages, s, at);
+                const double found_s = longest_rank(b, trial, stages);
+                if (found_s < best_s) {
+                    best_s = found_s;
+                    memcpy(best, trial, bytes);
+                }
+            }
+            memcpy(first, best, bytes);
+        }
+    }
+}
+
 static gy_status cut(const balance *b, gy_stage_cuts *cuts)
 {
     const int stages = gy_mesh_stages(&b->graph->mesh);
@@ -148,9 +205,9 @@ static gy_status cut(const balance *b, gy_stage_cuts *cuts)
     GY_ASSERT(stages > 1 && stages <= GY_STAGES_MAX);
     if (b->places < stages) {
         return gy_fail(GY_ARG,
-                       "pipe=%d: more stages than the %d nodes that can be told apart: choose "
-                       "fewer",
-                       stages, (int)b->places);
+                       "pipe: %d stages of a model that has only %d places where a stage may "
+                       "begin: choose at most %d stages",
+                       stages, (int)b->places, (int)b->places);
     }
     double *best = gy_alloc("graph.stages", cells * sizeof(*best));
     int32_t *from = gy_alloc_zero("graph.stages", cells, sizeof(*from));
@@ -159,12 +216,18 @@ static gy_status cut(const balance *b, gy_stage_cuts *cuts)
             best[i] = INFINITY;
         }
         solve(b, stages, best, from);
-        int32_t end = b->places;
-        cuts->count = stages - 1;
+        int32_t first[GY_STAGES_MAX + 1] = {0};
+        first[stages] = b->places;
         for (int s = stages - 1; s > 0; s--) {
-            end = from[s * (b->places + 1) + end];
-            GY_ASSERT(end >= s);
-            cuts->first[s - 1] = b->source[end];
+            first[s] = from[s * (b->places + 1) + first[s + 1]];
+            GY_ASSERT(first[s] >= s);
+        }
+        if (stages > b->graph->mesh.stages) {
+            share_among_ranks(b, first, stages);
+        }
+        cuts->count = stages - 1;
+        for (int s = 1; s < stages; s++) {
+            cuts->first[s - 1] = b->source[first[s]];
             GY_ASSERT(cuts->first[s - 1] >= 0);
         }
     }

@@ -16,36 +16,6 @@ gy_status gy_stage(gy_node node, int stage)
     return GY_OK;
 }
 
-/* The names that are most like one that is none, for a message. */
-static void name_nearest(const gy_graph *graph, const char *name, gy_text *text)
-{
-    enum { SHOWN = 3 };
-    const char *best[SHOWN] = {NULL};
-    int least[SHOWN] = {0};
-    GY_ASSERT(name != NULL && text != NULL);
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        const char *other = graph->nodes[i].name;
-        const int far = gy_text_distance(name, other, false);
-        int at = 0;
-        while (at < SHOWN && best[at] != NULL &&
-               (least[at] <= far && strcmp(best[at], other) != 0)) {
-            at++;
-        }
-        if (at == SHOWN || (best[at] != NULL && strcmp(best[at], other) == 0)) {
-            continue;
-        }
-        for (int k = SHOWN - 1; k > at; k--) {
-            best[k] = best[k - 1];
-            least[k] = least[k - 1];
-        }
-        best[at] = other;
-        least[at] = far;
-    }
-    for (int i = 0; i < SHOWN && best[i] != NULL; i++) {
-        gy_text_add(text, "%s%.60s", i == 0 ? "" : ", ", best[i]);
-    }
-}
-
 /* The first node through which gradients pass and that is called so, or reads what is; -1. */
 static int32_t find_place(const gy_graph *graph, const char *name, bool *is_known)
 {
@@ -64,6 +34,38 @@ static int32_t find_place(const gy_graph *graph, const char *name, bool *is_know
         }
     }
     return -1;
+}
+
+/* The names of places that are most like one that is none, for a message. */
+static void name_nearest(const gy_graph *graph, const char *name, gy_text *text)
+{
+    enum { SHOWN = 3 };
+    const char *best[SHOWN] = {NULL};
+    int least[SHOWN] = {0};
+    GY_ASSERT(name != NULL && text != NULL);
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const char *other = graph->nodes[i].name;
+        const int far = gy_text_distance(name, other, false);
+        int at = 0;
+        while (at < SHOWN && best[at] != NULL &&
+               (least[at] <= far && strcmp(best[at], other) != 0)) {
+            at++;
+        }
+        bool ignored = false;
+        if (at == SHOWN || (best[at] != NULL && strcmp(best[at], other) == 0) ||
+            find_place(graph, other, &ignored) < 0) {
+            continue;
+        }
+        for (int k = SHOWN - 1; k > at; k--) {
+            best[k] = best[k - 1];
+            least[k] = least[k - 1];
+        }
+        best[at] = other;
+        least[at] = far;
+    }
+    for (int i = 0; i < SHOWN && best[i] != NULL; i++) {
+        gy_text_add(text, "%s%.60s", i == 0 ? "" : ", ", best[i]);
+    }
 }
 
 static int by_number(const void *a, const void *b)
@@ -90,7 +92,8 @@ gy_status gy_graph_cut(gy_graph *graph, const char *const *names, int count)
         }
         gy_text text = {.data = NULL};
         name_nearest(graph, names[i], &text);
-        const gy_status status = gy_fail(GY_ARG, "cut: no node '%.60s'; the nearest names: %s",
+        const gy_status status = gy_fail(GY_ARG, "cut: no node or parameter '%.60s'; the nearest names where a "
+                                         "stage may begin: %s",
                                          names[i], gy_text_get(&text));
         gy_text_free(&text);
         return status;

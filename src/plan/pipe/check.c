@@ -125,14 +125,30 @@ static gy_status check_input(const checker *at, const gy_pipe_action *action, in
                               action->micro, other);
 }
 
+/* An update of a stage whose gradients are not whole; names the first action that is missing. */
+static gy_status refuse_update(const checker *at, const gy_pipe_action *action)
+{
+    int micro = 0;
+    GY_ASSERT(at->weights[action->stage] < at->schedule->micros);
+    while (micro + 1 < at->schedule->micros &&
+           (*seen_of(at, action->stage, micro) &
+            (bit(GY_PIPE_BACKWARD) | bit(GY_PIPE_BACKWARD_WEIGHT))) != 0) {
+        micro++;
+    }
+    const bool is_split =
+        (*seen_of(at, action->stage, micro) & bit(GY_PIPE_BACKWARD_INPUT)) != 0;
+    return REFUSE(at, "%d of %d micro-batches have added gradients of stage %d: %d%c%d is missing",
+                  at->weights[action->stage], at->schedule->micros, action->stage,
+                  action->stage, is_split ? 'W' : 'B', micro);
+}
+
 /* What an action needs before it. */
 static gy_status check_needs(const checker *at, const gy_pipe_action *action)
 {
     if (action->kind == GY_PIPE_UPDATE) {
         return at->weights[action->stage] == at->schedule->micros
                    ? GY_OK
-                   : REFUSE(at, "%d of %d micro-batches have added gradients of stage %d",
-                            at->weights[action->stage], at->schedule->micros, action->stage);
+                   : refuse_update(at, action);
     }
     seen_bits seen = *seen_of(at, action->stage, action->micro);
     bool is_forward = (seen & bit(GY_PIPE_FORWARD)) != 0;
@@ -207,7 +223,9 @@ static gy_status count(checker *at, const gy_pipe_action *action)
         bool is_later = action->micro > at->last[action->stage];
         at->facts.is_ordered = at->facts.is_ordered && is_later;
         if (at->limits->is_ordered && !is_later) {
-            return REFUSE(at, "its gradients are added behind those of micro-batch %d",
+            return REFUSE(at,
+                          "its gradients are added behind those of micro-batch %d, expected "
+                          "the order of micro-batches",
                           at->last[action->stage]);
         }
         at->last[action->stage] = action->micro;

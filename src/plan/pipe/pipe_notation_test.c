@@ -127,7 +127,9 @@ GY_TEST(what_a_list_breaks_is_named)
     } cases[] = {
         {"0B0,0F0", "rank 0 action 0 (0B0): the stage has not gone forward"},
         {"0F0,0F0,0B0", "rank 0 action 1 (0F0): it stands there twice"},
-        {"0F0", "(0REDUCE_GRAD): 0 of 1 micro-batches have added gradients of stage 0"},
+        {"0F0", "(0REDUCE_GRAD): 0 of 1 micro-batches have added gradients of stage 0: 0B0 is"},
+        {"0F0,0F1,0F2,0B0,0B2", "2 of 3 micro-batches have added gradients of stage 0: 0B1 is"},
+        {"0F0,0F1,0I0,0W0,0I1", "1 of 2 micro-batches have added gradients of stage 0: 0W1 is"},
         {"0F0,0I0", "(0REDUCE_GRAD): 0 of 1 micro-batches"},
         {"0F0,0I0,0B0,0W0", "rank 0 action 2 (0B0): the stage has gone backward"},
         {"0F0,0W0", "rank 0 action 1 (0W0): no 0I0 stands before it"},
