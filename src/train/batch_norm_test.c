@@ -302,6 +302,11 @@ GY_TEST(a_resumed_training_has_the_bits_of_the_whole)
     assert_status(gy_train(resumed, &set, &set, &options, &result), GY_MISMATCH);
     assert_non_null(
         strstr(gy_error_text(), "its frozen layers are none, this training run's 1"));
+    /* So are micro-batches, each of which is normalised by itself. */
+    assert_ok(gy_model_freeze(resumed, 1, false));
+    options.micro_batches = 1;
+    assert_status(gy_train(resumed, &set, &set, &options, &result), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "'micro-batches 1'"));
     gy_model_free(whole);
     gy_model_free(broken);
     gy_model_free(resumed);

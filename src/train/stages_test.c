@@ -90,7 +90,7 @@ GY_TEST(three_axes_with_state_in_parts_train_as_one_rank)
     }
 }
 
-GY_TEST(checkpoints_know_no_stage)
+GY_TEST(checkpoints_know_no_stage_and_no_micro_batches)
 {
     static story alone, first, second;
     const model_kind kind = is_slow ? MLP : GPT;
@@ -101,6 +101,7 @@ GY_TEST(checkpoints_know_no_stage)
     first = (story){.kind = kind,
                     .axes = "data=2,pipe=2",
                     .accumulate = 1,
+                    .micros = 3,
                     .zero = 1,
                     .folder = folder,
                     .limit = 2};
