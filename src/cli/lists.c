@@ -20,7 +20,8 @@ int gy_cli_lists_read(const char *command, const char *path, gy_pipe_schedule **
         fclose(file);
     }
     if (error != 0) {
-        gy_print_to(stderr, "gyre %s: %s: cannot be read: %s\n", command, path, strerror(error));
+        gy_print_to(stderr, "gyre %s: %s: cannot be read: %s\n", command, path,
+                    strerror(error));
         return GY_EXIT_FAILURE;
     }
     if (size == LIST_BYTES) {

@@ -438,6 +438,15 @@ static gy_status get_number(const gy_bundle *bundle, const char *key, double *va
                : gy_fail(GY_FORMAT, "'%s' is missing or no number", key);
 }
 
+/* Sums of gradients are zeros between updates: a checkpoint of batches that were not split has
+ * none, and says nothing by that. */
+static bool is_in(const gy_bundle *bundle, const gy_train_slot *slot)
+{
+    size_t index = 0;
+    GY_ASSERT(slot->name[0] != '\0');
+    return !gy_train_is_gradient_sum(slot) || gy_bundle_index(bundle, slot->name, &index);
+}
+
 static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_state *state)
 {
     double step = 0;
@@ -467,13 +476,17 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     GY_TRY(GY_GROW("train.losses", state->losses, state->loss_capacity, (size_t)step));
     for (size_t i = 0; i < model->slot_count; i++) {
         gy_tensor *made = NULL;
-        GY_TRY(gy_train_slot_check(model, &model->slots[i], bundle));
+        GY_TRY(is_in(bundle, &model->slots[i])
+                   ? gy_train_slot_check(model, &model->slots[i], bundle)
+                   : GY_OK);
         if (!gy_session_is_elsewhere(model->session, model->slots[i].name)) {
             GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &made));
         }
     }
     for (size_t i = 0; i < model->slot_count; i++) {
-        GY_TRY(gy_session_read_part(model->session, model->slots[i].name, bundle));
+        GY_TRY(is_in(bundle, &model->slots[i])
+                   ? gy_session_read_part(model->session, model->slots[i].name, bundle)
+                   : GY_OK);
     }
     const gy_box all = gy_box_whole(&shape);
     GY_TRY(gy_bundle_read_box(bundle, losses, &all, 0, (int64_t)step, state->losses));

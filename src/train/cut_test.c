@@ -436,8 +436,9 @@ static gy_status run_refused(scene *s, gy_mesh *mesh, outcome *got)
 
 GY_TEST(what_cannot_be_cut_is_refused_on_all_ranks)
 {
-    static const char *const words[] = {"pipe: 3 stages of a model that has only 1 places where",
-                                        "node loss is of stage 3, the mesh has stages 0 to 2"};
+    static const char *const words[] = {
+        "pipe: 3 stages of a model that has only 1 places where",
+        "node loss is of stage 3, the mesh has stages 0 to 2"};
     static scene s;
     kit_rank members[KIT_RANKS_MAX];
     for (uint64_t seed = 0; seed < 2; seed++) {
@@ -466,7 +467,10 @@ GY_TEST(names_of_a_cut_are_those_of_nodes)
         int count;
         const char *words;
     } cases[] = {
-        {{"utter"}, 1, "no node or parameter 'utter'; the nearest names where a stage may begin: outer, inner"},
+        {{"utter"},
+         1,
+         "no node or parameter 'utter'; the nearest names where a stage may begin: outer, "
+         "inner"},
         {{"beside"}, 1, "no gradient passes through node 'beside'"},
         {{"inner", "weight"}, 2, "two stages begin at node 'inner'"},
     };

@@ -92,18 +92,22 @@ GY_TEST(three_axes_with_state_in_parts_train_as_one_rank)
 
 GY_TEST(checkpoints_know_no_stage_and_no_micro_batches)
 {
-    static story alone, first, second;
+    static story alone, begun, first, second;
     const model_kind kind = is_slow ? MLP : GPT;
     char folder[] = "/tmp/gyre-stages-XXXXXX";
     assert_non_null(mkdtemp(folder));
     alone = (story){.kind = kind, .axes = "data=1", .accumulate = 1};
     (void)story_play(&alone);
+    begun =
+        (story){.kind = kind, .axes = "data=1", .accumulate = 1, .folder = folder, .limit = 1};
+    (void)story_play(&begun);
     first = (story){.kind = kind,
                     .axes = "data=2,pipe=2",
                     .accumulate = 1,
                     .micros = 3,
                     .zero = 1,
                     .folder = folder,
+                    .resumes = true,
                     .limit = 2};
     (void)story_play(&first);
     second = (story){.kind = kind,

@@ -332,6 +332,8 @@ GY_MUST_CHECK gy_status gy_train_fit_chunks(gy_model *model, const gy_train_opti
 GY_MUST_CHECK gy_status gy_train_check_memory(gy_model *model, const gy_train_options *options,
                                               const gy_train_counts *counts);
 
+/** Holds the sum of gradients of a batch in parts: zeros between updates. */
+bool gy_train_is_gradient_sum(const gy_train_slot *slot);
 /**
  * Add every slot of the model to a bundle, without elements: gy_session_save writes what each
  * rank has of them.

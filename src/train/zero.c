@@ -54,7 +54,7 @@ static gy_placement cut_of(const gy_graph_node *node, int ranks)
                : (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)best};
 }
 
-static bool is_gradient_sum(const gy_train_slot *slot)
+bool gy_train_is_gradient_sum(const gy_train_slot *slot)
 {
     const char *end = strrchr(slot->name, '/');
     return slot->kind == GY_SLOT_STATE && end != NULL && strcmp(end, "/" GY_TRAIN_SUM) == 0;
@@ -63,7 +63,7 @@ static bool is_gradient_sum(const gy_train_slot *slot)
 /* The first stage that cuts the slot. */
 static int first_stage(const gy_train_slot *slot)
 {
-    return is_gradient_sum(slot)             ? 2
+    return gy_train_is_gradient_sum(slot)    ? 2
            : slot->kind == GY_SLOT_STATE     ? 1
            : slot->kind == GY_SLOT_PARAMETER ? 3
                                              : GY_TRAIN_ZERO_MAX + 1;
@@ -75,8 +75,9 @@ static gy_placement placement_of(const gy_model *model, const gy_train_slot *slo
     if (stage >= first_stage(slot)) {
         return cut_of(node_of(model, slot), ranks);
     }
-    return is_gradient_sum(slot) ? (gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM}
-                                 : (gy_placement){.kind = GY_REPLICATE};
+    return gy_train_is_gradient_sum(slot)
+               ? (gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM}
+               : (gy_placement){.kind = GY_REPLICATE};
 }
 
 gy_status gy_train_slots_outline(const gy_model *model, bool has_state, gy_bundle *bundle)

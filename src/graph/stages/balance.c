@@ -28,8 +28,7 @@ double gy_stages_work(const gy_graph *graph, int32_t index)
         return 0;
     }
     gy_graph_cost(graph, &mesh, index, &cost);
-    const double memory_bytes_s =
-        mesh.memory_bytes_s > 0 ? mesh.memory_bytes_s : usual_bytes_s;
+    const double memory_bytes_s = mesh.memory_bytes_s > 0 ? mesh.memory_bytes_s : usual_bytes_s;
     return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
 }
 
@@ -144,7 +143,8 @@ static void solve(const balance *b, int stages, double *best, int32_t *from)
     }
 }
 
-/* Of the rank with most, and, of equal ones, of the longest stage. Stage s begins at first[s]. */
+/* Of the rank with most, and, of equal ones, of the longest stage. Stage s begins at first[s].
+ */
 static double longest_rank(const balance *b, const int32_t *first, int stages)
 {
     const int ranks = b->graph->mesh.stages;

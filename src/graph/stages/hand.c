@@ -92,9 +92,11 @@ gy_status gy_graph_cut(gy_graph *graph, const char *const *names, int count)
         }
         gy_text text = {.data = NULL};
         name_nearest(graph, names[i], &text);
-        const gy_status status = gy_fail(GY_ARG, "cut: no node or parameter '%.60s'; the nearest names where a "
-                                         "stage may begin: %s",
-                                         names[i], gy_text_get(&text));
+        const gy_status status =
+            gy_fail(GY_ARG,
+                    "cut: no node or parameter '%.60s'; the nearest names where a "
+                    "stage may begin: %s",
+                    names[i], gy_text_get(&text));
         gy_text_free(&text);
         return status;
     }

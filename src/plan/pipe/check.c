@@ -125,7 +125,8 @@ static gy_status check_input(const checker *at, const gy_pipe_action *action, in
                               action->micro, other);
 }
 
-/* An update of a stage whose gradients are not whole; names the first action that is missing. */
+/* An update of a stage whose gradients are not whole; names the first action that is missing.
+ */
 static gy_status refuse_update(const checker *at, const gy_pipe_action *action)
 {
     int micro = 0;
@@ -137,7 +138,8 @@ static gy_status refuse_update(const checker *at, const gy_pipe_action *action)
     }
     const bool is_split =
         (*seen_of(at, action->stage, micro) & bit(GY_PIPE_BACKWARD_INPUT)) != 0;
-    return REFUSE(at, "%d of %d micro-batches have added gradients of stage %d: %d%c%d is missing",
+    return REFUSE(at,
+                  "%d of %d micro-batches have added gradients of stage %d: %d%c%d is missing",
                   at->weights[action->stage], at->schedule->micros, action->stage,
                   action->stage, is_split ? 'W' : 'B', micro);
 }
@@ -146,9 +148,8 @@ static gy_status refuse_update(const checker *at, const gy_pipe_action *action)
 static gy_status check_needs(const checker *at, const gy_pipe_action *action)
 {
     if (action->kind == GY_PIPE_UPDATE) {
-        return at->weights[action->stage] == at->schedule->micros
-                   ? GY_OK
-                   : refuse_update(at, action);
+        return at->weights[action->stage] == at->schedule->micros ? GY_OK
+                                                                  : refuse_update(at, action);
     }
     seen_bits seen = *seen_of(at, action->stage, action->micro);
     bool is_forward = (seen & bit(GY_PIPE_FORWARD)) != 0;
