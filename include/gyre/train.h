@@ -384,12 +384,14 @@ GY_API GY_MUST_CHECK gy_status gy_train_simulate(gy_model *model, gy_dataset *tr
                                                  const gy_ps_simulation *options,
                                                  gy_ps_simulated *result);
 
-/** Where the time of a rank went, in seconds; the rest of wall_s is its own. */
+/** Where the time of a rank went, in seconds; the rest of wall_s is its own. Tests and
+ * checkpoints are in aside_s and in no other figure but wall_s. */
 typedef struct gy_train_account {
-    double wall_s, compute_s, bubble_s, exposed_communication_s, input_s;
+    double wall_s, compute_s, bubble_s, exposed_communication_s, input_s, aside_s;
 } gy_train_account;
 
-/** What a training did; times are this rank's, in seconds. */
+/** What a training did; times are this rank's, in seconds, of its updates: tests and
+ * checkpoints are in wall_s and aside_s alone. */
 typedef struct gy_train_result {
     int64_t steps;
     double loss, test_loss, test_accuracy, wall_s;
@@ -406,6 +408,7 @@ typedef struct gy_train_result {
     gy_exchange_stats exchanges[GY_EXCHANGE_KINDS_MAX];
     int exchange_count;
     double bubble_s; /* waiting for other stages (gy_session_stats); in no other figure */
+    double aside_s;  /* tests and checkpoints */
     gy_train_account *accounts; /* of all ranks, where there are stages; free as `losses` */
     int account_count;
     /* Of precision f16, at the end: the scale of the loss, and the steps of the whole training

@@ -51,6 +51,7 @@ static gy_status write_text(gy_model *model)
                    .seed = (uint64_t)settings.seed, .on_text = print, .arg = &written);
     GY_TRY(gy_gpt_generate(model, settings.prompt, &chosen));
     printf("\n");
+    (void)fflush(stdout); /* the figures stand behind the text on a terminal */
     const double seconds = (double)(gy_deadline_after(0).at_ns - begun.at_ns) / 1e9;
     if (!settings.quiet) {
         gy_print_to(stderr, "%lld characters in %.2f s: %.0f a second\n", written, seconds,

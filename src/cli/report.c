@@ -53,39 +53,48 @@ void gy_cli_report_score(const gy_language_score *score)
     }
 }
 
+/* In percent. */
+static double share_of(double part_s, double whole_s)
+{
+    return whole_s > 0 ? 100 * part_s / whole_s : 0;
+}
+
 /* What is neither of the figures. */
 static double rest_of(const gy_train_account *a)
 {
-    const double rest =
-        a->wall_s - a->compute_s - a->bubble_s - a->exposed_communication_s - a->input_s;
+    const double rest = a->wall_s - a->aside_s - a->compute_s - a->bubble_s -
+                        a->exposed_communication_s - a->input_s;
     return rest > 0 ? rest : 0;
 }
 
 /* Ranks of a mesh with stages, in seconds. */
 static void report_accounts(const gy_train_result *result)
 {
-    printf("  rank   compute    bubble  transfer     input     other      wall   bubble %%\n");
+    printf("  rank   compute    bubble  transfer     input     other  bubble %%     tests      "
+           "wall\n");
     for (int rank = 0; rank < result->account_count; rank++) {
         const gy_train_account *a = &result->accounts[rank];
-        printf("  %4d %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %10.1f\n", rank, a->compute_s,
-               a->bubble_s, a->exposed_communication_s, a->input_s, rest_of(a), a->wall_s,
-               a->wall_s > 0 ? 100 * a->bubble_s / a->wall_s : 0);
+        const double updates_s = a->wall_s - a->aside_s;
+        printf("  %4d %9.3f %9.3f %9.3f %9.3f %9.3f %9.1f %9.3f %9.3f\n", rank, a->compute_s,
+               a->bubble_s, a->exposed_communication_s, a->input_s, rest_of(a),
+               share_of(a->bubble_s, updates_s), a->aside_s, a->wall_s);
     }
 }
 
 void gy_cli_report_time(const gy_train_result *result)
 {
-    const gy_train_account own = {result->wall_s, result->compute_s, result->bubble_s,
-                                  result->exposed_communication_s, result->input_s};
+    const gy_train_account own = {result->wall_s,   result->compute_s,
+                                  result->bubble_s, result->exposed_communication_s,
+                                  result->input_s,  result->aside_s};
     char bubble[48] = "";
     if (result->account_count > 0) {
         snprintf(bubble, sizeof(bubble), "bubble %.2f s, ", result->bubble_s);
     }
     printf("\ntrained %lld steps in %.2f s on rank 0: compute %.2f s, %sexposed communication "
-           "%.2f s (hidden %.2f s), input %.2f s, other %.2f s\n",
-           (long long)result->steps, result->wall_s, result->compute_s, bubble,
-           result->exposed_communication_s, result->hidden_communication_s, result->input_s,
-           rest_of(&own));
+           "%.2f s (hidden %.2f s), input %.2f s, other %.2f s; tests and checkpoints %.2f s\n",
+           (long long)result->steps, result->wall_s - result->aside_s, result->compute_s,
+           bubble, result->exposed_communication_s, result->hidden_communication_s,
+           result->input_s, rest_of(&own), result->aside_s);
     if (result->account_count > 0) {
         report_accounts(result);
     }
@@ -157,13 +166,19 @@ void gy_cli_report_updates(const gy_train_result *result, const char *unit, doub
         all.exposed_s += row->exposed_s;
     }
     report_exchange("", &all, updates);
-    printf(
-        "  %.3f ms an update, %.0f %s/s, %.1f %% of it exposed communication; peak memory of "
-        "a rank %s\n",
-        1e3 * result->update_s / updates,
-        result->update_s > 0 ? (double)result->samples * per_sample / result->update_s : 0,
-        unit, result->update_s > 0 ? 100 * all.exposed_s / result->update_s : 0,
-        size_text((double)peak_bytes, memory));
+    char bubble[48] = "";
+    double exposed_s = all.exposed_s;
+    if (result->account_count > 0) { /* messages wait for what other stages still compute */
+        exposed_s = result->exposed_communication_s;
+        snprintf(bubble, sizeof(bubble), "%.1f %% of it bubble, ",
+                 share_of(result->bubble_s, result->update_s));
+    }
+    printf("  %.3f ms an update, %.0f %s/s, %s%.1f %% of it exposed communication; peak memory "
+           "of a rank %s\n",
+           1e3 * result->update_s / updates,
+           result->update_s > 0 ? (double)result->samples * per_sample / result->update_s : 0,
+           unit, bubble, share_of(exposed_s, result->update_s),
+           size_text((double)peak_bytes, memory));
 }
 
 int gy_cli_report_failure(const char *what, gy_status status)

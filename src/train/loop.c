@@ -587,7 +587,8 @@ static gy_status report(loop *l, bool is_epoch_end)
     if (l->options.on_step == NULL) {
         return GY_OK;
     }
-    double seconds = (double)(gy_now_ns(gy_env_real()) - l->clock.begun_ns) / 1e9;
+    const int64_t updates_ns = gy_now_ns(gy_env_real()) - l->clock.begun_ns - l->clock.aside_ns;
+    const double seconds = (double)updates_ns / 1e9;
     gy_progress progress = {
         .epoch = (int)((l->state.step - 1) / l->steps_per_epoch),
         .step = l->state.step,
@@ -676,6 +677,8 @@ static gy_status save_state(loop *l)
 static gy_status after_step(loop *l)
 {
     bool is_epoch_end = l->state.step % l->steps_per_epoch == 0 || l->state.step == l->steps;
+    gy_train_clock from;
+    gy_train_account_begin(l->model, &from);
     if (is_epoch_end && l->test != NULL && (l->worker == NULL || is_first(l))) {
         GY_TRY(test_model(l));
     }
@@ -687,6 +690,7 @@ static gy_status after_step(loop *l)
     if (l->has_checkpoints && (is_due || is_epoch_end)) {
         GY_TRY(save_state(l));
     }
+    gy_train_account_leave_out(l->model, &from, &l->clock);
     return report(l, is_epoch_end);
 }
 
@@ -721,7 +725,10 @@ static gy_status run(loop *l)
         GY_TRY(after_step(l));
     }
     if (l->has_checkpoints && l->saved_step != l->state.step) {
+        gy_train_clock from;
+        gy_train_account_begin(l->model, &from);
         GY_TRY(save_state(l)); /* stopped between two: go on from here */
+        gy_train_account_leave_out(l->model, &from, &l->clock);
     }
     if (l->worker != NULL) {
         GY_TRY(gy_train_worker_finish(l->worker));

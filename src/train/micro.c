@@ -9,6 +9,7 @@
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 struct gy_train_micros {
@@ -238,19 +239,41 @@ void gy_train_account_begin(const gy_model *model, gy_train_clock *clock)
                               .input_ns = model->input_ns};
 }
 
+void gy_train_account_leave_out(const gy_model *model, const gy_train_clock *from,
+                                gy_train_clock *clock)
+{
+    const gy_session_stats now = gy_session_statistics(model->session);
+    const gy_session_stats *then = &from->session;
+    gy_session_stats *aside = &clock->aside;
+    GY_ASSERT(from->begun_ns >= clock->begun_ns && now.compute_s >= then->compute_s);
+    aside->compute_s += now.compute_s - then->compute_s;
+    aside->exposed_communication_s +=
+        now.exposed_communication_s - then->exposed_communication_s;
+    aside->hidden_communication_s += now.hidden_communication_s - then->hidden_communication_s;
+    aside->bubble_s += now.bubble_s - then->bubble_s;
+    clock->aside_ns += gy_now_ns(gy_env_real()) - from->begun_ns;
+    clock->aside_input_ns += model->input_ns - from->input_ns;
+}
+
 void gy_train_account_take(const gy_model *model, const gy_train_clock *clock,
                            gy_train_result *result)
 {
     const gy_session_stats now = gy_session_statistics(model->session);
-    const gy_session_stats *then = &clock->session;
+    const gy_session_stats *then = &clock->session, *aside = &clock->aside;
     GY_ASSERT(now.compute_s >= then->compute_s && model->input_ns >= clock->input_ns);
     result->wall_s = (double)(gy_now_ns(gy_env_real()) - clock->begun_ns) / 1e9;
-    result->compute_s = now.compute_s - then->compute_s;
+    result->aside_s = (double)clock->aside_ns / 1e9;
+    result->compute_s = fmax(now.compute_s - then->compute_s - aside->compute_s, 0);
     result->exposed_communication_s =
-        now.exposed_communication_s - then->exposed_communication_s;
-    result->hidden_communication_s = now.hidden_communication_s - then->hidden_communication_s;
-    result->bubble_s = now.bubble_s - then->bubble_s;
-    result->input_s = (double)(model->input_ns - clock->input_ns) / 1e9;
+        fmax(now.exposed_communication_s - then->exposed_communication_s -
+                 aside->exposed_communication_s,
+             0);
+    result->hidden_communication_s =
+        fmax(now.hidden_communication_s - then->hidden_communication_s -
+                 aside->hidden_communication_s,
+             0);
+    result->bubble_s = fmax(now.bubble_s - then->bubble_s - aside->bubble_s, 0);
+    result->input_s = (double)(model->input_ns - clock->input_ns - clock->aside_input_ns) / 1e9;
 }
 
 static uint64_t ns_of(double seconds)
@@ -263,7 +286,7 @@ void gy_train_account_record(const gy_model *model, const gy_train_result *resul
 {
     GY_ASSERT(steps >= 0);
     const gy_flight_account account = {.steps = (uint64_t)steps,
-                                       .wall_ns = ns_of(result->wall_s),
+                                       .wall_ns = ns_of(result->wall_s - result->aside_s),
                                        .compute_ns = ns_of(result->compute_s),
                                        .bubble_ns = ns_of(result->bubble_s),
                                        .transfer_ns = ns_of(result->exposed_communication_s),
@@ -283,7 +306,8 @@ gy_status gy_train_account_all(const gy_model *model, gy_train_result *result)
                                   .compute_s = result->compute_s,
                                   .bubble_s = result->bubble_s,
                                   .exposed_communication_s = result->exposed_communication_s,
-                                  .input_s = result->input_s};
+                                  .input_s = result->input_s,
+                                  .aside_s = result->aside_s};
     GY_ASSERT(result->accounts == NULL);
     result->accounts = gy_alloc_zero("train.accounts", (size_t)ranks, sizeof(own));
     GY_TRY(gy_train_tell(model->comm, result->accounts != NULL ? GY_OK : GY_NOMEM));

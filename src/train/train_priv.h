@@ -380,8 +380,14 @@ GY_MUST_CHECK gy_status gy_train_micros_check(const gy_model *model,
 typedef struct gy_train_clock {
     gy_session_stats session;
     int64_t begun_ns, input_ns; /* input: of tests */
+    /* Of tests and checkpoints so far, which are no part of what updates took. */
+    gy_session_stats aside;
+    int64_t aside_ns, aside_input_ns;
 } gy_train_clock;
 void gy_train_account_begin(const gy_model *model, gy_train_clock *clock);
+/** What was since `from`, a clock that gy_train_account_begin set, is no update's. */
+void gy_train_account_leave_out(const gy_model *model, const gy_train_clock *from,
+                                gy_train_clock *clock);
 /** The times of the result so far, but input and waiting that the session does not see. */
 void gy_train_account_take(const gy_model *model, const gy_train_clock *clock,
                            gy_train_result *result);

@@ -417,20 +417,16 @@ static bool is_given(const gy_option *option)
 /* `takes` is names between blanks. */
 static int refuse_option(const plan_verb *verb, const char *name)
 {
-    char list[512] = "";
-    size_t used = 0;
     const char *from = verb->takes + strspn(verb->takes, " ");
+    gy_print_to(stderr, "gyre plan %s: --%s does not apply: expected%s", verb->name, name,
+                *from == '\0' ? " no options" : " one of");
     while (*from != '\0') {
         const size_t size = strcspn(from, " ");
-        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%.*s",
-                                 used == 0 ? " one of " : ", ", (int)size, from);
-        if (used >= sizeof(list)) {
-            break;
-        }
-        from += size + strspn(from + size, " ");
+        const char *next = from + size + strspn(from + size, " ");
+        gy_print_to(stderr, " --%.*s%s", (int)size, from, *next != '\0' ? "," : "");
+        from = next;
     }
-    gy_print_to(stderr, "gyre plan %s: --%s does not apply: expected%s\n", verb->name, name,
-                used == 0 ? " no options" : list);
+    gy_print_to(stderr, "\n");
     return GY_EXIT_USAGE;
 }
 

@@ -84,9 +84,9 @@ static void print_row(const gy_cli_step *of, const gy_mesh_trial *r, bool has_mi
         printf("%-28s  %4d  %s\n", r->mesh.axes, r->mesh.zero, r->why);
         return;
     }
-    printf("%-28s  %4d  %11s  %12.4g  %7.1f%%  %6.1f%%  %6.1f%%  %10s  %10s", r->mesh.axes,
-           r->mesh.zero, time_text(r->step.time_s, step),
-           (double)r->step.samples * of->per_sample / r->step.time_s,
+    const double rate = (double)r->step.samples * of->per_sample / r->step.time_s;
+    printf("%-28s  %4d  %11s  %12.*f  %7.1f%%  %6.1f%%  %6.1f%%  %10s  %10s", r->mesh.axes,
+           r->mesh.zero, time_text(r->step.time_s, step), rate < 100 ? 2 : 0, rate,
            share_of(r->step.compute_s, &r->step), share_of(r->step.exposed_s, &r->step),
            share_of(r->step.bubble_s, &r->step),
            gy_cli_size_text((double)r->step.memory_bytes, memory),

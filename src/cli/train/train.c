@@ -420,7 +420,7 @@ static void report_text(const train_job *job)
     const double characters = steps * job->samples * (double)job->train->input_sizes[0];
     printf("\ntest loss: %.4f nats a character, accuracy %.2f %%; %.0f characters/s\n",
            result->test_loss, 100 * result->test_accuracy,
-           result->wall_s > 0 ? characters / result->wall_s : 0);
+           result->update_s > 0 ? characters / result->update_s : 0);
 }
 
 /* The table of --stats; the memory is that of the largest rank. */

@@ -185,7 +185,7 @@ gy_status gy_mesh_virtual(const gy_virtual_cluster *cluster, const char *axes, g
         }
         made->stage_links = search_links(cluster, &links->pipe);
         made->memory_bytes_s =
-            cluster->flops_s > 0 ? gy_virtual_memory_rate(cluster) / faster_of(cluster) : 0;
+            cluster->flops_s > 0 ? gy_simulate_memory_rate(cluster) / faster_of(cluster) : 0;
     }
     gy_free(links);
     if (status < 0) {

@@ -12,7 +12,7 @@
 /* As the search of placements reckons. */
 const double gy_simulate_nominal_flops_s = 50e9, gy_simulate_nominal_bytes_s = 10e9;
 
-double gy_virtual_memory_rate(const gy_virtual_cluster *cluster)
+double gy_simulate_memory_rate(const gy_virtual_cluster *cluster)
 {
     GY_ASSERT(cluster->flops_s >= 0 && cluster->memory_bytes_s >= 0);
     return cluster->memory_bytes_s > 0 ? cluster->memory_bytes_s : cluster->flops_s / 100;

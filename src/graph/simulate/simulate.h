@@ -57,7 +57,7 @@ double gy_virtual_links_message(const gy_virtual_links *links, double bytes);
 double gy_simulate_nominal(const gy_cost *cost, double flops_s, double memory_bytes_s);
 extern const double gy_simulate_nominal_flops_s, gy_simulate_nominal_bytes_s;
 /** Bytes a second of a rank's memory, where its operations are known. */
-double gy_virtual_memory_rate(const gy_virtual_cluster *cluster);
+double gy_simulate_memory_rate(const gy_virtual_cluster *cluster);
 
 /** A measured node of an operator. */
 typedef struct gy_kernel_point {

@@ -271,7 +271,7 @@ gy_status gy_virtual_update_play(const gy_virtual_update *update,
                                  const gy_kernel_rates *rates, gy_virtual_step *step)
 {
     const gy_virtual_rates how = {.flops_s = cluster->flops_s,
-                                  .memory_bytes_s = gy_virtual_memory_rate(cluster),
+                                  .memory_bytes_s = gy_simulate_memory_rate(cluster),
                                   .rates = rates};
     GY_ASSERT(update->before >= 0 && (rates != NULL || cluster->flops_s > 0));
     player *p = gy_alloc_zero("graph.simulate", 1, sizeof(*p));
