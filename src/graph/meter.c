@@ -15,6 +15,7 @@ static const struct {
              {&gy_ops_row_alltoall, GY_OPERATION_ALLTOALL}};
 enum { KINDS = GY_COUNT(kinds) };
 enum { MESSAGES = KINDS * GY_MESH_MAX, BARRIERS };
+enum { BUBBLE_SHOWN_NS = 5000 }; /* in traces: less is the step from one task to the next */
 _Static_assert(BARRIERS + 1 == GY_EXCHANGE_KINDS_MAX, "and what is of no axis that cuts");
 
 void gy_meter_init(gy_meter *meter)
@@ -66,7 +67,7 @@ static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
 static void end_pause(gy_meter *meter) GY_REQUIRES(meter->lock)
 {
     GY_ASSERT(meter->pause_ns >= 0);
-    if (meter->pause_ns > 0 && gy_trace_on()) {
+    if (meter->pause_ns >= BUBBLE_SHOWN_NS && gy_trace_on()) {
         gy_trace_span("bubble", meter->pause_begin_ns, meter->since_ns, 0);
     }
     meter->pause_ns = 0;

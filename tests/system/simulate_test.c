@@ -90,8 +90,11 @@ GY_TEST(what_cannot_be_is_told)
     assert_ends(MLP "--simulate hosts=2,flops=1T", 2, "expected such as far=50GB/s");
     assert_ends(MLP "--simulate hosts=99999", 2, "hosts is '99999': expected 1 to 65536");
     assert_ends(MLP FOUR " -n 4", 2, "--ranks and --simulate exclude each other");
+    assert_ends(MLP FOUR " --stats", 2, "--stats and --simulate exclude each other");
     assert_ends(MLP FOUR " --update ps:k=1", 2, "--update and --simulate exclude each other");
-    assert_ends(MLP FOUR " --mesh data=3", 1, "mesh 'data=3' is of 3 ranks, and there are 4");
+    assert_ends(MLP FOUR " --mesh data=3", 1, "expected axes whose product is 4");
+    assert_ends("gyre train mlp -d digits -b 8 -m 2 --simulate gpus=8,near=1GB/s,flops=1T", 0,
+                "left out: more than 4 ranks along data, each of which needs a row of a micro");
     assert_ends(MLP FOUR " --mesh data=2,pipe=2 --cut dense9.weight", 1, "dense9");
     assert_ends("gyre train mlp -d digits -b 3 " FOUR " --mesh data=4", 1,
                 "3 rows for 4 ranks along data");

@@ -7,12 +7,30 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHOWN = 3, LEFT_SHOWN = 3 };
+
+static int counted; /* steps that stand on the terminal; 0: none */
+
+void gy_cli_mesh_count(bool is_counted)
+{
+    if (isatty(STDERR_FILENO) != 1) {
+        return;
+    }
+    if (is_counted) {
+        gy_print_to(stderr, "\r%d steps simulated", ++counted);
+    } else if (counted > 0) {
+        gy_print_to(stderr, "\r%28s\r", "");
+        counted = 0;
+    }
+    (void)fflush(stderr);
+}
 
 void gy_cli_mesh_head(const gy_cli_step *of, const char *what, const char *kernels)
 {
     const gy_virtual_cluster *c = &of->search.cluster;
+    gy_cli_mesh_count(false);
     const int ranks = gy_virtual_cluster_ranks(c);
     printf("%s, batch %lld, %s %d host%s of %d: %d rank%s", of->model,
            (long long)of->options.batch, what, c->hosts, c->hosts == 1 ? "" : "s",

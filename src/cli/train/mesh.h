@@ -22,6 +22,9 @@ const char *gy_cli_size_text(double bytes, char out[32]);
 /** The line above a table: the training, `what` ("on"), the cluster, and what kernels cost
  * where it has no flops ("as measured here"). */
 void gy_cli_mesh_head(const gy_cli_step *of, const char *what, const char *kernels);
+/** Count a step that is simulated on standard error, where that is a terminal; false: clear it.
+ */
+void gy_cli_mesh_count(bool is_counted);
 /** A row a mesh; `has_micros`: each has micro-batches of its own. */
 void gy_cli_mesh_table(const gy_cli_step *of, const gy_mesh_trial *trials, int count,
                        bool has_micros);

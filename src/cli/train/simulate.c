@@ -55,6 +55,18 @@ static gy_status refuse(const gy_cli_step *of, const gy_kernel_rates *rates,
     return GY_OK;
 }
 
+/* Why meshes with many ranks along data are missing. */
+static void print_bound(const gy_cli_step *of)
+{
+    const int micros = of->options.micro_batches > 1 ? of->options.micro_batches : 1;
+    const int64_t rows = of->options.batch / micros;
+    if (of->mesh == NULL && rows < gy_virtual_cluster_ranks(&of->search.cluster)) {
+        printf("left out: more than %lld ranks along data, each of which needs a row of a "
+               "%s (--batch)\n",
+               (long long)rows, micros > 1 ? "micro-batch" : "batch");
+    }
+}
+
 static gy_status simulate(const gy_cli_step *of, const gy_kernel_rates *rates, int *status)
 {
     gy_mesh_trial rows[GY_VIRTUAL_MESHES_MAX] = {
@@ -67,6 +79,7 @@ static gy_status simulate(const gy_cli_step *of, const gy_kernel_rates *rates, i
     }
     GY_TRY(play_all(of, rates, rows, count));
     if (count == 0 || !rows[0].is_played) {
+        gy_cli_mesh_count(false);
         gy_print_to(stderr, "gyre train: --simulate: %s\n",
                     count > 0
                         ? rows[0].why
@@ -77,6 +90,7 @@ static gy_status simulate(const gy_cli_step *of, const gy_kernel_rates *rates, i
     }
     gy_cli_mesh_head(of, "on", "as measured here");
     gy_cli_mesh_table(of, rows, count, false);
+    print_bound(of);
     if (rows[0].fits) {
         return GY_OK;
     }
@@ -136,5 +150,6 @@ int gy_cli_simulate_step(const gy_cli_step *of)
         status = status >= 0 ? simulate(of, rates, &exit_status) : status;
     }
     gy_kernel_rates_free(rates);
+    gy_cli_mesh_count(false);
     return status < 0 ? gy_cli_report_failure("train", status) : exit_status;
 }

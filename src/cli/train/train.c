@@ -483,6 +483,7 @@ static gy_status make_on(void *arg, gy_mesh *mesh, gy_model **model)
     train_job *job = arg;
     job->mesh = mesh;
     job->model = NULL;
+    gy_cli_mesh_count(!settings.quiet);
     const gy_status status = make_model(job);
     *model = job->model;
     job->model = NULL;
@@ -726,11 +727,10 @@ static int simulate(train_job *job)
     const struct {
         const char *name;
         bool is_given;
-    } excluded[] = {{"ranks", settings.ranks > 0},
-                    {"checkpoints", settings.checkpoints != NULL},
-                    {"explain", settings.explain},
-                    {"cluster", settings.cluster != NULL},
-                    {"update", settings.update != NULL}};
+    } excluded[] = {
+        {"ranks", settings.ranks > 0},         {"checkpoints", settings.checkpoints != NULL},
+        {"explain", settings.explain},         {"stats", settings.stats},
+        {"cluster", settings.cluster != NULL}, {"update", settings.update != NULL}};
     for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
         if (excluded[i].is_given) {
             return gy_cli_report_usage("gyre train: --%s and --simulate exclude each other",

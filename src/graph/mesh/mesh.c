@@ -196,6 +196,15 @@ gy_mesh gy_mesh_line(gy_comm *comm)
                      .whole = comm};
 }
 
+static gy_status refuse_size(const char *axes, int places, int ranks)
+{
+    GY_ASSERT(places != ranks);
+    return gy_fail(GY_ARG,
+                   "mesh '%s' is of %d ranks, and there are %d: expected axes whose product "
+                   "is %d",
+                   axes, places, ranks, ranks);
+}
+
 gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
 {
     GY_ASSERT(mesh != NULL);
@@ -206,8 +215,7 @@ gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
         made = (gy_mesh){.whole = comm};
         GY_TRY(parse(axes, GY_RANKS_MAX, &made, &places));
         if (places != ranks) {
-            return gy_fail(GY_ARG, "mesh '%s' is of %d ranks, and there are %d", axes, places,
-                           ranks);
+            return refuse_size(axes, places, ranks);
         }
         set_coordinates(&made, comm != NULL ? gy_comm_rank(comm) : 0);
     }
@@ -242,8 +250,7 @@ gy_status gy_mesh_imagine(const char *axes, int ranks, gy_mesh *mesh)
     *mesh = (gy_mesh){.axes = 0};
     GY_TRY(parse(axes, GY_PLAN_RANKS, mesh, &places));
     if (places != ranks) {
-        return gy_fail(GY_ARG, "mesh '%s' is of %d ranks, and there are %d", axes, places,
-                       ranks);
+        return refuse_size(axes, places, ranks);
     }
     set_coordinates(mesh, ranks - 1);
     take_pipe_out(mesh);
