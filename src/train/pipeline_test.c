@@ -344,6 +344,111 @@ GY_TEST(gradients_of_two_stages_are_clipped_by_one_norm)
     }
 }
 
+/* ---- a weight of two stages whose gradients are joined ---- */
+
+enum { SHARED_WIDTH = 12 };
+
+/* Of few rows the two products of its gradient are one: logits = tanh(tanh(x u) u) v. */
+static gy_status shared_weight(void *arg, gy_model_builder *builder, gy_node x, gy_node *logits)
+{
+    (void)arg;
+    const gy_init init = {GY_INIT_UNIFORM, 0.5, NULL};
+    const gy_node u =
+        gy_model_parameter(builder, "u", (int64_t[]){SHARED_WIDTH, SHARED_WIDTH}, 2, init);
+    const gy_node v = gy_model_parameter(builder, "v", (int64_t[]){SHARED_WIDTH, 2}, 2, init);
+    const gy_node once = gy_op_tanh(gy_op_matmul(x, u));
+    const gy_node twice = gy_op_tanh(gy_node_named(gy_op_matmul(once, u), "second"));
+    *logits = gy_op_matmul(twice, v);
+    return gy_graph_status(x.graph);
+}
+
+static gy_status waves_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                            gy_view *x, gy_view *labels)
+{
+    (void)dataset;
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t k = 0; k < SHARED_WIDTH; k++) {
+            ((double *)x->data)[i * SHARED_WIDTH + k] = sin((double)(indices[i] * 7 + k * 3));
+        }
+        ((int32_t *)labels->data)[i] = (int32_t)(indices[i] % 2);
+    }
+    return GY_OK;
+}
+
+typedef struct shared {
+    const char *axes, *schedule, *cut;
+    int micros;
+    double sums[KIT_RANKS_MAX][2]; /* by rank: of u and of its squares */
+} shared;
+
+static gy_status train_shared(kit_rank *me)
+{
+    static const gy_dataset_ops ops = {.name = "waves", .fill = waves_fill, .free = kit_free};
+    shared *s = me->arg;
+    gy_dataset set = {.ops = &ops, .count = 12, .classes = 2, .input_rank = 1};
+    gy_model *model = NULL;
+    gy_mesh *mesh = NULL;
+    gy_train_result result;
+    gy_tensor *u = NULL;
+    set.input_sizes[0] = SHARED_WIDTH;
+    GY_TRY(gy_mesh_new(me->comm, s->axes, &mesh));
+    const gy_model_options base =
+        GY_OPTIONS(gy_model_options, .build = shared_weight, .dtype = GY_F64, .input_rank = 1,
+                   .input_sizes = {SHARED_WIDTH}, .seed = 5, .mesh = mesh, .workers = 1);
+    gy_status status = gy_model_new(&base, &model);
+    status =
+        status >= 0
+            ? gy_train(model, &set, NULL,
+                       &GY_OPTIONS(gy_train_options, .steps = 4, .batch = 6, .rate = 0.3,
+                                   .optimizer = GY_OPTIMIZER_SGD, .cut = s->cut,
+                                   .micro_batches = s->micros, .pipe_schedule = s->schedule),
+                       &result)
+            : status;
+    if (status >= 0) {
+        gy_train_result_free(&result);
+        status = gy_session_gather(model->session, "u", &u);
+    }
+    for (int64_t i = 0; status >= 0 && i < gy_tensor_count(u); i++) {
+        const double value = gy_tensor_get(u, i);
+        s->sums[me->rank][0] += value;
+        s->sums[me->rank][1] += value * value;
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_tensor_drop(u);
+    gy_model_free(model);
+    gy_mesh_free(mesh);
+    return gy_error_raise(&error);
+}
+
+GY_TEST(joined_gradients_of_two_stages_go_no_stage_back)
+{
+    static const shared trials[] = {
+        {.axes = "data=1"},
+        {.axes = "pipe=2", .schedule = "1f1b", .micros = 3, .cut = "second"},
+        {.axes = "pipe=2", .schedule = "zb-h1", .micros = 6, .cut = "second"},
+        {.axes = "pipe=2", .schedule = "gpipe", .micros = 2},
+        {.axes = "pipe=2", .cut = "second"},
+    };
+    static shared alone;
+    for (size_t i = 0; i < GY_COUNT(trials); i++) {
+        shared s = trials[i];
+        kit_rank members[KIT_RANKS_MAX];
+        int ranks = 0;
+        assert_ok(gy_mesh_places(s.axes, &ranks));
+        kit_run_ranks(ranks, train_shared, &s, members);
+        alone = i == 0 ? s : alone;
+        for (int rank = 0; rank < ranks; rank++) {
+            if (members[rank].error.status < 0) {
+                fail_msg("case %zu, rank %d: %s", i, rank, members[rank].error.text);
+            }
+            for (int k = 0; k < 2; k++) {
+                assert_true(fabs(s.sums[rank][k] - alone.sums[0][k]) < 1e-9);
+            }
+        }
+    }
+}
+
 /* Each rank of two waits for the other, and its figures are parts of its wall, beside tests. */
 static gy_status account(kit_rank *me)
 {

@@ -221,6 +221,23 @@ static gy_value apply(joiner *j, int32_t index, const gy_op *op,
     return made;
 }
 
+/* Of the pending products the one whose source comes first: where stages are cut between them,
+ * gradients reach its stage last, so that it reads nothing that is made later. */
+static int32_t first_source(const joiner *j, const sum *of)
+{
+    int32_t first = of->pending[of->pending_count - 1];
+    GY_ASSERT(of->pending_count >= 1 && of->pending_count <= JOINED);
+    for (int32_t i = 0; i < of->pending_count; i++) {
+        const gy_stage_mark *mark = &node_at(j, of->pending[i])->mark;
+        const gy_stage_mark *best = &node_at(j, first)->mark;
+        GY_ASSERT(mark->source >= -1);
+        if (mark->source >= 0 && (best->source < 0 || mark->source < best->source)) {
+            first = of->pending[i];
+        }
+    }
+    return first;
+}
+
 /* Operand k of the pending products, (rows, columns) each, as (products, rows, columns). */
 static gy_value stack(joiner *j, const sum *of, int k)
 {
@@ -240,8 +257,8 @@ static gy_value stack(joiner *j, const sum *of, int k)
         const int32_t at = k == 0 ? of->pending[i] : input.node;
         parts[i] = apply(j, at, &gy_ops_row_reshape, &attributes, &mapped, 1);
     }
-    return apply(j, of->pending[0], &gy_ops_row_concat, &(gy_attributes){.bytes = {0}}, parts,
-                 of->pending_count);
+    return apply(j, first_source(j, of), &gy_ops_row_concat, &(gy_attributes){.bytes = {0}},
+                 parts, of->pending_count);
 }
 
 /* Add `value` to what the sum has. */
@@ -257,13 +274,13 @@ static void add_to(joiner *j, sum *to, int32_t index, gy_value value)
 static void join_pending(joiner *j, sum *of)
 {
     GY_ASSERT(of->pending_count >= 1 && of->pending_count <= JOINED);
-    const int32_t last = of->pending[of->pending_count - 1];
+    const int32_t at = first_source(j, of);
     if (of->pending_count == 1) {
-        add_to(j, of, last, gy_pass_copy(&j->pass, last));
+        add_to(j, of, at, gy_pass_copy(&j->pass, at));
     } else {
         const gy_value stacks[] = {stack(j, of, 0), stack(j, of, 1)};
-        add_to(j, of, last,
-               apply(j, last, &gy_ops_row_matmul_over_rows, &(gy_attributes){.bytes = {0}},
+        add_to(j, of, at,
+               apply(j, at, &gy_ops_row_matmul_over_rows, &(gy_attributes){.bytes = {0}},
                      stacks, 2));
     }
     of->pending_count = 0;
@@ -296,6 +313,13 @@ static bool is_changed(const sum *of)
     return of->products > 0 || of->is_concat;
 }
 
+/* Of one stage and one precision, as far as a hand has said. */
+static bool are_alike(const joiner *j, int32_t a, int32_t b)
+{
+    const gy_stage_mark *first = &node_at(j, a)->mark, *second = &node_at(j, b)->mark;
+    return first->by_hand == second->by_hand && first->precision == second->precision;
+}
+
 static void walk(joiner *j, int32_t index)
 {
     sum *at = j->sum_at[index] != NONE ? &j->sums[j->sum_at[index]] : NULL;
@@ -305,6 +329,9 @@ static void walk(joiner *j, int32_t index)
     } else if (of == NULL || !is_changed(of)) {
         (void)gy_pass_copy(&j->pass, index);
     } else if (node_at(j, index)->op == &gy_ops_row_matmul) {
+        if (of->pending_count > 0 && !are_alike(j, of->pending[0], index)) {
+            join_pending(j, of);
+        }
         of->pending[of->pending_count++] = index;
         of->seen++;
         if (of->pending_count == JOINED || of->seen == of->products) {
