@@ -385,6 +385,22 @@ static const char *item_text(const char *from, char out[ITEM_BYTES])
     return out;
 }
 
+/* The item of `all` at `from`, in quotes; where the other text has one here that `all` has
+ * nowhere, "no " and its first word: "no precision". */
+static const char *item_beside(const char *from, const char *other, const char *all,
+                               char out[ITEM_BYTES])
+{
+    char item[ITEM_BYTES], key[ITEM_BYTES];
+    GY_ASSERT(from >= all);
+    snprintf(key, sizeof(key), "%.*s ", (int)strcspn(other, " ,;"), other);
+    if (strncmp(from, key, strlen(key)) == 0 || strstr(all, key) != NULL) {
+        snprintf(out, ITEM_BYTES, "'%.*s'", ITEM_BYTES - 4, item_text(from, item));
+    } else {
+        snprintf(out, ITEM_BYTES, "no %.*s", (int)strlen(key) - 1, key);
+    }
+    return out;
+}
+
 /* Older checkpoints do not say: none were. */
 static gy_status check_frozen(const gy_bundle *bundle, const gy_model *model)
 {
@@ -415,12 +431,13 @@ static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *mode
     gy_status status = print.status;
     if (status == GY_OK && strcmp(kept, gy_text_get(&print)) != 0) {
         char theirs[ITEM_BYTES], ours[ITEM_BYTES];
-        const size_t from = first_difference(kept, gy_text_get(&print));
-        status = gy_fail(
-            GY_MISMATCH,
-            "of another training run: it has '%s', this training run '%s' (resume with "
-            "what it has, or choose an empty folder)",
-            item_text(kept + from, theirs), item_text(gy_text_get(&print) + from, ours));
+        const char *own = gy_text_get(&print);
+        const size_t from = first_difference(kept, own);
+        status = gy_fail(GY_MISMATCH,
+                         "of another training run: it has %s, this training run %s (resume "
+                         "with what it has, or choose an empty folder)",
+                         item_beside(kept + from, own + from, kept, theirs),
+                         item_beside(own + from, kept + from, own, ours));
     }
     gy_text_free(&print);
     GY_TRY(status);

@@ -655,6 +655,11 @@ GY_TEST(resuming_another_training_names_what_differs)
     assert_non_null(
         strstr(gy_error_text(), "'optimizer sgd', this training run 'optimizer adamw'"));
     options = kept;
+    options.micro_batches = 2;
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(),
+                           "it has no micro-batches, this training run 'micro-batches 2'"));
+    options = kept;
     options.schedule = GY_SCHEDULE_STEP;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
     assert_non_null(strstr(gy_error_text(), "it has 'schedule cosine, factor 0.1 every 1'"));
