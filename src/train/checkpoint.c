@@ -401,6 +401,90 @@ static const char *item_beside(const char *from, const char *other, const char *
     return out;
 }
 
+/* ---- ranks that train together ---- */
+
+enum { SHOWN_WORDS = 512 }; /* of a text, eight bytes each: enough to say what differs */
+
+/* What a resumed training may choose anew, but not each rank for itself. */
+static gy_status shared_text(const gy_model *model, const gy_train_options *o,
+                             gy_dataset *train, const gy_dataset *test, gy_text *text)
+{
+    GY_ASSERT(model->comm != NULL && o->pin_count >= 0);
+    gy_text_add(text, "tests %lld, zero %d, recompute %d, chunks %d, patience %d, ",
+                (long long)(test != NULL ? test->count : 0), o->zero, (int)o->recompute,
+                o->chunks, o->patience);
+    gy_text_add(text, "memory %llu, cut %s, pipe-schedule %s, ",
+                (unsigned long long)o->memory_bytes, o->cut != NULL ? o->cut : "-",
+                o->pipe_schedule != NULL ? o->pipe_schedule : "-");
+    for (int i = 0; i < o->pin_count; i++) {
+        const gy_parameter_pin *pin = &o->pins[i];
+        gy_text_add(text, "pin %s:%s=%d.%d, ", pin->name, pin->axis, (int)pin->placement.kind,
+                    (int)pin->placement.dim);
+    }
+    if (o->pipe_lists != NULL) {
+        char *lists = NULL;
+        GY_TRY(gy_pipe_print(o->pipe_lists, GY_PIPE_ALL, &lists));
+        gy_text_add(text, "lists %016llx, ",
+                    (unsigned long long)gy_hash(lists, strlen(lists), 0));
+        gy_string_free(lists);
+    }
+    fingerprint(model, o, train, text);
+    return text->status;
+}
+
+/* `other` and rank 0 differ: all ranks say what `other` finds. */
+static gy_status tell_difference(gy_comm *comm, int other, const char *text)
+{
+    int64_t shown[SHOWN_WORDS] = {0};
+    char theirs[ITEM_BYTES], ours[ITEM_BYTES], *words = (char *)shown;
+    const int rank = gy_comm_rank(comm);
+    GY_ASSERT(other > 0 && other < gy_comm_size(comm));
+    if (rank == 0) {
+        snprintf(words, sizeof(shown), "%s", text);
+    }
+    GY_TRY(gy_broadcast(comm, shown, SHOWN_WORDS, GY_I64, 0));
+    if (rank == other) {
+        char found[2 * ITEM_BYTES + 64];
+        const size_t from = first_difference(words, text);
+        snprintf(found, sizeof(found), "rank %d has %s, rank 0 %s", other,
+                 item_beside(text + from, words + from, text, ours),
+                 item_beside(words + from, text + from, words, theirs));
+        memset(shown, 0, sizeof(shown));
+        snprintf(words, sizeof(shown), "%s", found);
+    }
+    GY_TRY(gy_broadcast(comm, shown, SHOWN_WORDS, GY_I64, other));
+    return gy_fail(GY_MISMATCH, "training: %s: all ranks of a training have the same", words);
+}
+
+gy_status gy_train_check_alike(const gy_model *model, const gy_train_options *options,
+                               gy_dataset *train, const gy_dataset *test)
+{
+    gy_text text = {.data = NULL};
+    gy_comm *comm = model->comm;
+    if (comm == NULL || gy_comm_size(comm) == 1) {
+        return GY_OK;
+    }
+    const int ranks = gy_comm_size(comm);
+    int64_t *hashes = gy_alloc("train.alike", (size_t)ranks * sizeof(*hashes));
+    gy_status status = shared_text(model, options, train, test, &text);
+    status = gy_train_tell(comm, hashes == NULL ? GY_NOMEM : status);
+    if (status >= 0) {
+        const char *own = gy_text_get(&text);
+        const int64_t hash = (int64_t)gy_hash(own, strlen(own), 0);
+        status = gy_allgather(comm, &hash, hashes, 1, GY_I64);
+    }
+    for (int rank = 1; rank < ranks && status >= 0; rank++) {
+        if (hashes[rank] != hashes[0]) {
+            status = tell_difference(comm, rank, gy_text_get(&text));
+        }
+    }
+    gy_free(hashes);
+    gy_text_free(&text);
+    return status;
+}
+
+/* ---- reading ---- */
+
 /* Older checkpoints do not say: none were. */
 static gy_status check_frozen(const gy_bundle *bundle, const gy_model *model)
 {

@@ -288,6 +288,7 @@ static gy_status resume(loop *l)
 static gy_status begin(loop *l)
 {
     int64_t count = l->train->count;
+    GY_TRY(gy_train_check_alike(l->model, &l->options, l->train, l->test));
     GY_TRY(check_streams(l));
     if (l->model->carried_count > 0) { /* streams of the same length */
         count -= count % l->options.batch;

@@ -449,6 +449,63 @@ GY_TEST(joined_gradients_of_two_stages_go_no_stage_back)
     }
 }
 
+/* ---- ranks that do not train alike ---- */
+
+typedef struct unlike {
+    gy_train_options options[2]; /* by rank */
+    const char *words;
+} unlike;
+
+static gy_status train_unlike(kit_rank *me)
+{
+    const unlike *u = me->arg;
+    gy_model *model = NULL;
+    gy_mesh *mesh = NULL;
+    gy_dataset set = story_set(MLP);
+    gy_train_options options = u->options[me->rank];
+    gy_train_result result;
+    GY_TRY(gy_mesh_new(me->comm, "pipe=2", &mesh));
+    GY_TRY(story_model(MLP, mesh, &model));
+    options.steps = 2;
+    options.batch = options.batch > 0 ? options.batch : 8;
+    options.micro_batches = 2;
+    gy_status status = gy_train(model, &set, NULL, &options, &result);
+    if (status >= 0) {
+        gy_train_result_free(&result);
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_model_free(model);
+    gy_mesh_free(mesh);
+    return gy_error_raise(&error);
+}
+
+GY_TEST(ranks_that_do_not_train_alike_say_in_what)
+{
+    static const unlike trials[] = {
+        {{{.seed = 3}, {.seed = 4}}, "rank 1 has 'seed 4', rank 0 'seed 3'"},
+        {{{.pipe_schedule = "gpipe"}, {.pipe_schedule = "1f1b"}},
+         "has 'pipe-schedule 1f1b', rank 0 'pipe-schedule gpipe'"},
+        {{{.batch = 8}, {.batch = 6}}, "has 'batch 6', rank 0 'batch 8'"},
+        {{{.loss_scale = 0}, {.weight_decay_rank_min = 2}},
+         "has 'weight decay from rank 2', rank 0 'steps 2'"},
+        {{{.cut = "dense3.weight"}, {.cut = "dense5.weight"}}, "has 'cut dense5.weight'"},
+        {{{.seed = 3}, {.seed = 3}}, NULL},
+    };
+    for (size_t i = 0; i < GY_COUNT(trials); i++) {
+        unlike u = trials[i];
+        kit_rank members[KIT_RANKS_MAX];
+        kit_run_ranks(2, train_unlike, &u, members);
+        for (int rank = 0; rank < 2; rank++) {
+            const gy_error *error = &members[rank].error;
+            assert_int_equal(error->status, u.words == NULL ? GY_OK : GY_MISMATCH);
+            if (u.words != NULL && strstr(error->text, u.words) == NULL) {
+                fail_msg("case %zu, rank %d: %s", i, rank, error->text);
+            }
+        }
+    }
+}
+
 /* Each rank of two waits for the other, and its figures are parts of its wall, beside tests. */
 static gy_status account(kit_rank *me)
 {

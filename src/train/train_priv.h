@@ -209,6 +209,10 @@ typedef struct gy_train_state {
     size_t loss_capacity;
 } gy_train_state;
 
+/** Do all ranks train with the same options on as many samples? GY_MISMATCH on all of them
+ * names the first rank that does not, and what it has instead of rank 0's. */
+gy_status gy_train_check_alike(const gy_model *model, const gy_train_options *options,
+                               gy_dataset *train, const gy_dataset *test);
 /** Make the folder, see that it can be written and, unless resuming, that it is unused. */
 gy_status gy_train_checkpoint_check_folder(const gy_train_options *options);
 /** The same, of all ranks; and what a killed run left there is removed. */
