@@ -40,14 +40,8 @@ static gy_status open_checked(void)
     GY_TRY(gy_cuda_library_check(&compiler_library));
     compiler->file = compiler_library.file;
     GY_TRY(check(compiler, compiler->version(&compiler->major, &compiler->minor), "version"));
-    if (compiler->major > driver->version / 1000) {
-        return gy_fail(GY_UNSUPPORTED,
-                       "%s is of CUDA %d.%d, and the driver runs what is of CUDA %d.%d at the "
-                       "newest: install a newer driver or an older %s",
-                       compiler->file, compiler->major, compiler->minor, driver->version / 1000,
-                       driver->version % 1000 / 10, compiler_library.package);
-    }
-    return GY_OK;
+    return gy_cuda_library_check_version(&compiler_library, compiler->major, compiler->minor,
+                                         driver->version);
 }
 
 static void open_compiler(void)

@@ -1,6 +1,7 @@
 #include "ops/cuda/devices.h"
 
 #include "base/setting_index.h"
+#include "ops/cuda/blas.h"
 
 #include <gyre/info.h>
 
@@ -97,6 +98,12 @@ static void add_libraries(gy_text *text)
         gy_text_add(text, "nvrtc: none: %s\n", gy_error_text());
     } else {
         gy_text_add(text, "nvrtc: %d.%d\n", compiler->major, compiler->minor);
+    }
+    const gy_cuda_blas *blas = NULL;
+    if (gy_cuda_blas_get(&blas) < 0) {
+        gy_text_add(text, "cublaslt: none: %s\n", gy_error_text());
+    } else {
+        gy_text_add(text, "cublaslt: %s\n", blas->file);
     }
 }
 

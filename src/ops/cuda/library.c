@@ -44,6 +44,7 @@ static bool open_names(gy_cuda_library *library, int major_min, int major_max)
         library->handle = open_in(folders, name->file);
         if (library->handle != NULL) {
             library->file = name->file;
+            library->major = name->major;
             return true;
         }
         keep_reason(library);
@@ -79,6 +80,20 @@ gy_status gy_cuda_library_check(const gy_cuda_library *library)
     if (library->symbol != NULL) {
         return gy_fail(GY_NOTFOUND, "%s is not in %s: it is too old, install a newer %s",
                        library->symbol, library->file, library->package);
+    }
+    return GY_OK;
+}
+
+gy_status gy_cuda_library_check_version(const gy_cuda_library *library, int major, int minor,
+                                        int driver_version)
+{
+    GY_ASSERT(library->file != NULL);
+    if (major > driver_version / 1000) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "%s is of CUDA %d.%d, and the driver runs what is of CUDA %d.%d at the "
+                       "newest: install a newer driver or an older %s",
+                       library->file, major, minor, driver_version / 1000,
+                       driver_version % 1000 / 10, library->package);
     }
     return GY_OK;
 }

@@ -19,6 +19,7 @@ typedef struct gy_cuda_library {
     gy_cuda_library_name names[GY_CUDA_LIBRARY_NAMES]; /* as they are preferred */
     void *handle;                                      /* NULL: missing */
     const char *file;                                  /* the name that was found */
+    int major;                                         /* of that name */
     const char *symbol;                                /* the first that it lacks, or NULL */
     char reason[512];                                  /* why none could be opened */
 } gy_cuda_library;
@@ -30,6 +31,13 @@ void gy_cuda_library_open(gy_cuda_library *library, int major);
 void *gy_cuda_library_find(gy_cuda_library *library, const char *symbol);
 /** GY_OK when all was found, else GY_NOTFOUND with what is missing and who brings it. */
 GY_MUST_CHECK gy_status gy_cuda_library_check(const gy_cuda_library *library);
+
+/**
+ * May a driver of that version (as the driver counts, 12040) run what the library makes?
+ * @return GY_OK; GY_UNSUPPORTED the library is of a newer CUDA: says both versions
+ */
+GY_MUST_CHECK gy_status gy_cuda_library_check_version(const gy_cuda_library *library, int major,
+                                                      int minor, int driver_version);
 
 /** ISO C knows no conversion from object to function pointers; POSIX gives them one size. */
 #define GY_CUDA_FIND(slot, library, symbol)                                                    \
