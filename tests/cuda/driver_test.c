@@ -32,7 +32,7 @@ static void expect(const char *environment, const char *text)
 GY_TEST(devices_are_listed)
 {
     expect("", "\ndevice 0: Stand-in 0, 64.0 MiB, compute capability 8.0, 2 multiprocessors\n"
-               "cuda driver: 12.4\nnvrtc: 12.4\n");
+               "cuda driver: 12.4\nnvrtc: 12.4\ncublaslt: libcublasLt.so.12\n");
     expect("GYRE_TEST_CUDA_DEVICES=3 GYRE_TEST_CUDA_CAPABILITY=121",
            "\ndevice 2: Stand-in 2, 64.0 MiB, compute capability 12.1");
     assert_non_null(strstr(output, "\ndevice 1: "));
@@ -81,6 +81,8 @@ GY_TEST(what_is_missing_is_named)
     expect("GYRE_CUDA_LIBRARIES=driver", "\nnvrtc: none: no NVRTC: driver/libnvrtc.so.12: ");
     assert_non_null(strstr(output, "\ndevice 0: "));
     assert_non_null(strstr(output, "install the NVIDIA package cuda-nvrtc"));
+    assert_non_null(
+        strstr(output, "\ncublaslt: none: no cuBLASLt: driver/libcublasLt.so.12: "));
     expect("GYRE_CUDA_LIBRARIES=text", "\ndevices: none: no CUDA driver: text/libcuda.so.1: ");
     assert_null(strstr(output, "No such file"));
     expect("GYRE_CUDA_LIBRARIES=other", "\ndevices: none: cu");

@@ -566,7 +566,7 @@ static void reset(uint64_t seed)
     pthread_mutex_unlock(&lock);
 }
 
-static void fail(const char *symbol, int n, int code)
+static void fail_call(const char *symbol, int n, int code)
 {
     pthread_mutex_lock(&lock);
     call *of = find_call(symbol);
@@ -597,6 +597,20 @@ static int complaints(char *first, size_t size_bytes)
     return found;
 }
 
+static void order(uint64_t seed)
+{
+    pthread_mutex_lock(&lock);
+    standin_order_reset(seed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void stall(bool is_stalled)
+{
+    pthread_mutex_lock(&lock);
+    standin_order_stall(is_stalled);
+    pthread_mutex_unlock(&lock);
+}
+
 static int live(void)
 {
     pthread_mutex_lock(&lock);
@@ -608,10 +622,12 @@ static int live(void)
 const standin_hooks *standin_get(void)
 {
     static const standin_hooks hooks = {.reset = reset,
-                                        .fail = fail,
+                                        .fail_call = fail_call,
                                         .count = count,
                                         .called = called,
                                         .complaints = complaints,
+                                        .order = order,
+                                        .stall = stall,
                                         .live = live};
     return &hooks;
 }

@@ -5,6 +5,12 @@
 gy_cuda_stream standin_streams[STANDIN_STREAMS_MAX];
 static standin_clock host;
 static uint64_t seed, state;
+static bool is_stalled;
+
+void standin_order_stall(bool becomes_stalled)
+{
+    is_stalled = becomes_stalled;
+}
 
 void standin_order_reset(uint64_t new_seed)
 {
@@ -69,6 +75,9 @@ static void run(standin_work *work)
     case STANDIN_LAUNCH:
         launch(work);
         break;
+    case STANDIN_CALL:
+        work->call(work->arguments);
+        break;
     case STANDIN_WAIT:
     case STANDIN_FREE:
         break;
@@ -102,7 +111,7 @@ int standin_run(int count)
                 ready[ready_count++] = &standin_streams[i];
             }
         }
-        if (ready_count == 0) {
+        if (ready_count == 0 || is_stalled) {
             break;
         }
         gy_cuda_stream *chosen = ready[standin_random(ready_count)];
@@ -115,7 +124,13 @@ int standin_run(int count)
 void standin_order_drop(void)
 {
     for (int i = 0; i < STANDIN_STREAMS_MAX; i++) {
-        standin_streams[i].begun = standin_streams[i].pushed;
+        gy_cuda_stream *stream = &standin_streams[i];
+        for (; stream->begun < stream->pushed; stream->begun++) {
+            standin_work *work = &stream->work[stream->begun % STANDIN_WORK_MAX];
+            if (work->kind == STANDIN_FREE) {
+                standin_block_end(work->blocks[0]);
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 /**
  * A device's driver without a device, stricter than one: shared libraries with the symbols of
- * libcuda.so.1 and libnvrtc.so.12 (see docs/decisions/059), which the tests put in their place
- * by GYRE_CUDA_LIBRARIES.
+ * libcuda.so.1, libnvrtc.so.12 and libcublasLt.so.12 (see docs/decisions/059), which the tests
+ * put in their place by GYRE_CUDA_LIBRARIES.
  *
  * What a device forgives is a complaint: it is printed, with the seed that replays it, and the
  * test asks for it. A process that ends with something left behind ends with status 86.
@@ -36,13 +36,17 @@ typedef struct standin_hooks {
     void (*reset)(uint64_t seed);
     /** The n-th call of a symbol from now on, counted from 1, gives `code`. What releases
      * something still does. */
-    void (*fail)(const char *symbol, int n, int code);
+    void (*fail_call)(const char *symbol, int n, int code);
     /** How often it was called since the reset. */
     int (*count)(const char *symbol);
     /** The i-th symbol that was called since the reset; NULL behind the last. */
     const char *(*called)(int i);
     /** Complaints since the reset, and the first of them. */
     int (*complaints)(char *first, size_t size_bytes);
+    /** From here on another order of streams. */
+    void (*order)(uint64_t seed);
+    /** Nothing runs, until it is ended. */
+    void (*stall)(bool is_stalled);
     /** Whatever was made and is not released. */
     int (*live)(void);
 } standin_hooks;
@@ -72,6 +76,22 @@ STANDIN_EXPORT int standin_enter(const char *symbol);
 /** And ends so. */
 STANDIN_EXPORT int standin_leave(int code);
 STANDIN_EXPORT void standin_complain(const char *format, ...) GY_PRINTF(1, 2);
+/** Memory of the device that a call uses. */
+typedef struct standin_range {
+    gy_cuda_address address;
+    size_t size_bytes;
+    bool writes;
+} standin_range;
+/** Work that waits in a stream: run(arguments), which are copied. */
+typedef struct standin_call {
+    const char *by;
+    void (*run)(const void *arguments);
+    const void *arguments;
+    size_t size_bytes;
+} standin_call;
+/** A code of the driver. */
+STANDIN_EXPORT int standin_push_call(gy_cuda_stream *stream, const standin_call *call,
+                                     const standin_range *ranges, int count);
 /** One thing more (1) or less (-1) that must be released. */
 STANDIN_EXPORT void standin_count_live(int change);
 

@@ -62,7 +62,8 @@ typedef enum standin_kind {
     STANDIN_RECORD,
     STANDIN_WAIT,
     STANDIN_FREE,
-    STANDIN_LAUNCH
+    STANDIN_LAUNCH,
+    STANDIN_CALL
 } standin_kind;
 
 typedef struct standin_work {
@@ -75,6 +76,7 @@ typedef struct standin_work {
     uint64_t generation;
     standin_block *blocks[32]; /* that become accessible while it runs */
     int block_count;
+    void (*call)(const void *arguments);
     gy_cuda_function *function;
     unsigned grid[3], block[3], shared_bytes;
     uint64_t arguments[STANDIN_ARGUMENT_BYTES / sizeof(uint64_t)];
@@ -142,6 +144,7 @@ void standin_use_block(gy_cuda_stream *stream, standin_block *block, bool writes
                        const char *by);
 void standin_order_reset(uint64_t seed);
 uint64_t standin_order_seed(void);
+void standin_order_stall(bool is_stalled);
 /** The device is lost: what waits never runs. */
 void standin_order_drop(void);
 

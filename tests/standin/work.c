@@ -319,6 +319,31 @@ static int launch(gy_cuda_function *function, const unsigned sizes[7], gy_cuda_s
     return code;
 }
 
+int standin_push_call(gy_cuda_stream *stream, const standin_call *call,
+                      const standin_range *ranges, int count)
+{
+    standin_block *blocks[8];
+    if (!standin_is_stream(stream, call->by)) {
+        return GY_CUDA_INVALID_HANDLE;
+    }
+    STANDIN_EXPECT(count <= (int)GY_COUNT(blocks) &&
+                   call->size_bytes <= STANDIN_ARGUMENT_BYTES);
+    for (int i = 0; i < count; i++) {
+        blocks[i] = standin_block_of(ranges[i].address, ranges[i].size_bytes, call->by);
+        if (blocks[i] == NULL) {
+            return GY_CUDA_INVALID_VALUE;
+        }
+    }
+    standin_work *work = standin_push(stream, STANDIN_CALL);
+    work->call = call->run;
+    memcpy(work->arguments, call->arguments, call->size_bytes);
+    for (int i = 0; i < count; i++) {
+        standin_use_block(stream, blocks[i], ranges[i].writes, call->by);
+        work->blocks[work->block_count++] = blocks[i];
+    }
+    return 0;
+}
+
 STANDIN(standin_enter_context, module_load,
         (gy_cuda_module * *module, const void *image, unsigned count, int *options,
          void **values),

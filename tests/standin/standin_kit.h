@@ -1,0 +1,70 @@
+/**
+ * For tests with the stand-in for a device (tests/standin): what it has to say, and a device
+ * that is opened for a test and leaves nothing behind.
+ */
+#ifndef GY_TESTS_STANDIN_KIT_H
+#define GY_TESTS_STANDIN_KIT_H
+
+#include "ops/cuda/device.h"
+#include "standin/standin.h"
+
+#include <dlfcn.h>
+
+#include "gy_test.h"
+
+static const standin_hooks *standin;
+
+/* The library that the driver is found in, for good. */
+static inline int standin_find(void **state)
+{
+    (void)state;
+    char path[1024];
+    (void)gy_print(path, sizeof(path), "%s/libcuda.so.1", getenv("GYRE_CUDA_LIBRARIES"));
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *get = library != NULL ? dlsym(library, "standin_get") : NULL;
+    if (get == NULL) {
+        printf("%s\n", dlerror());
+        return 1;
+    }
+    const standin_hooks *(*call)(void) = NULL;
+    memcpy(&call, &get, sizeof(call));
+    standin = call();
+    return 0;
+}
+
+/* Nothing has been complained of, nothing is left. */
+static inline void standin_expect_clean(void)
+{
+    char first[512];
+    if (standin->complaints(first, sizeof(first)) > 0) {
+        fail_msg("the stand-in: %s", first);
+    }
+    assert_int_equal(standin->live(), 0);
+}
+
+/* One complaint at least, with these words; it is forgotten. */
+static inline void standin_expect_complaint(const char *words)
+{
+    char first[512];
+    assert_true(standin->complaints(first, sizeof(first)) > 0);
+    if (strstr(first, words) == NULL) {
+        fail_msg("the stand-in complains of '%s', expected '%s'", first, words);
+    }
+    assert_int_equal(standin->live(), 0);
+    standin->reset(1);
+}
+
+static inline gy_deadline soon(void)
+{
+    return gy_deadline_after(60);
+}
+
+/* Wait for all of a stream, which may have failed. */
+static inline void settle(gy_cuda_device *device, gy_cuda_stream *stream)
+{
+    if (stream != NULL && gy_cuda_stream_wait(device, stream, soon()) == GY_TIMEOUT) {
+        fail_msg("%s", gy_error_text());
+    }
+}
+
+#endif
