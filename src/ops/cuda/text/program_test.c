@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 
 #include <math.h>
+#include <sys/mman.h>
 
 enum { PROGRAMS = 240, INPUTS_MAX = 5, STEPS_MAX = 7, REGISTERS_MAX = INPUTS_MAX + STEPS_MAX };
 
@@ -389,13 +390,33 @@ static void run_both_ways(const texts *all, trial *t, int number)
     }
 }
 
+static bool can_be_in_place(const trial *t, const texts *all)
+{
+    const gy_view *in = &t->inputs[0], *out = &t->got[0];
+    return all->of[t->at]->in_place_any && t->program.outputs[0].reduction == NULL &&
+           gy_dtype_bytes(in->dtype) == gy_dtype_bytes(out->dtype) &&
+           gy_view_is_contiguous(in) && gy_view_same_shape(in, out);
+}
+
+/* Output 0 in the memory of input 0. */
+static void run_in_place(const texts *all, trial *t)
+{
+    gy_kernel_call call = call_of(t, t->got);
+    const size_t bytes = gy_view_bytes(&t->got[0]);
+    gy_view own = t->got[0];
+    t->got[0].data = t->inputs[0].data;
+    (void)texts_run(all, t->at, &call);
+    t->got[0] = own;
+    memcpy(own.data, t->inputs[0].data, bytes);
+}
+
 GY_TEST(random_programs_give_what_the_cpu_gives)
 {
     gy_random random = {.key = gy_test_seed()};
     const long count = gy_test_serial_cases(PROGRAMS);
     trial *trials = gy_alloc_zero("test", (size_t)count, sizeof(*trials));
     texts *all = gy_alloc("test", sizeof(*all));
-    long taken = 0;
+    long taken = 0, in_place = 0;
     texts_open(all);
     for (long n = 0; n < count; n++) {
         draw_trial(&trials[n], &random);
@@ -412,12 +433,57 @@ GY_TEST(random_programs_give_what_the_cpu_gives)
         if (trials[n].at >= 0) {
             run_both_ways(all, &trials[n], (int)n);
             compare(&trials[n], (int)n);
+            if (can_be_in_place(&trials[n], all)) {
+                run_in_place(all, &trials[n]);
+                compare(&trials[n], (int)n);
+                in_place++;
+            }
         }
         free_trial(&trials[n]);
     }
+    assert_in_range(in_place, 1, count);
     texts_close(all);
     gy_free(all);
     gy_free(trials);
+}
+
+/* Views that an index of 32 bits does not reach the end of: pages that nobody touches cost
+ * nothing. */
+GY_TEST(far_apart_elements_are_reached)
+{
+    enum { ROWS = 3, COLUMNS = 5 };
+    const int64_t sizes[2] = {ROWS, COLUMNS}, away = INT64_C(1) << 31;
+    const size_t bytes = (size_t)(ROWS * away);
+    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    gy_view x = gy_view_of(memory, GY_U8, sizes, 2);
+    gy_view y = new_view(GY_U8, sizes, 2);
+    x.strides[0] = away;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        memory[i / COLUMNS * away + i % COLUMNS] = (uint8_t)(7 * i);
+    }
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    const gy_kernel_call call = {.op = &gy_ops_row_square,
+                                 .attributes = &attributes,
+                                 .inputs = &x,
+                                 .input_count = 1,
+                                 .outputs = &y,
+                                 .output_count = 1};
+    texts *all = gy_alloc("test", sizeof(*all));
+    texts_open(all);
+    const int at = texts_add(all, &call);
+    assert_int_equal(at, 0);
+    texts_compile(all);
+    (void)texts_run(all, at, &call);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        assert_int_equal(((uint8_t *)y.data)[i], (uint8_t)(49 * i * i));
+    }
+    texts_close(all);
+    gy_free(all);
+    gy_free(y.data);
+    assert_int_equal(munmap(memory, bytes), 0);
 }
 
 GY_TEST_MAIN(NULL, NULL)

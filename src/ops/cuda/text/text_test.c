@@ -189,6 +189,84 @@ GY_TEST(rows_without_a_text_are_these_and_say_why)
     }
 }
 
+static bool has_same_text(const gy_kernel_call *a, const gy_kernel_call *b)
+{
+    gy_cuda_text of[2];
+    assert_ok(gy_cuda_text_make(a, &of[0]));
+    assert_ok(gy_cuda_text_make(b, &of[1]));
+    assert_null(of[0].reason);
+    assert_null(of[1].reason);
+    const bool is_same = strcmp(gy_text_get(&of[0].source), gy_text_get(&of[1].source)) == 0;
+    gy_cuda_text_fini(&of[0]);
+    gy_cuda_text_fini(&of[1]);
+    return is_same;
+}
+
+static gy_kernel_call call_over(const gy_op *op, const gy_attributes *attributes,
+                                gy_view views[2], const int64_t *sizes)
+{
+    views[0] = gy_view_of(NULL, GY_F32, sizes, 2);
+    views[1] = views[0];
+    return (gy_kernel_call){.op = op,
+                            .attributes = attributes,
+                            .inputs = &views[0],
+                            .input_count = 1,
+                            .outputs = &views[1],
+                            .output_count = 1};
+}
+
+/* Another batch, another rate: the kernel that is there serves. Another type: it does not. */
+GY_TEST(sizes_and_attributes_are_no_part_of_a_text)
+{
+    static const gy_op *const ops[] = {&gy_ops_row_exp, &gy_ops_row_softmax, &gy_ops_row_pad,
+                                       &gy_ops_row_cumsum, &gy_ops_row_argmax};
+    const int64_t small[2] = {32, 300}, large[2] = {77, 260};
+    for (size_t n = 0; n < GY_COUNT(ops); n++) {
+        gy_attributes one, other;
+        gy_view a[2], b[2];
+        memset(&one, 0, sizeof(one));
+        one.axis.dim = 1;
+        if (ops[n] == &gy_ops_row_pad) {
+            one.slice.step = 1;
+        }
+        other = one;
+        if (ops[n] == &gy_ops_row_pad) {
+            other.slice.begin = 3;
+        } else if (ops[n] == &gy_ops_row_cumsum) {
+            other.axis.is_reverse = true;
+        }
+        const gy_kernel_call first = call_over(ops[n], &one, a, small);
+        const gy_kernel_call second = call_over(ops[n], &other, b, large);
+        assert_true(has_same_text(&first, &second));
+        b[0].dtype = b[1].dtype = GY_F64;
+        assert_true(ops[n] == &gy_ops_row_pad || !has_same_text(&first, &second));
+    }
+}
+
+/* Whichever of its allocations fails, it says so and leaves none. */
+GY_TEST(without_memory_there_is_no_text)
+{
+    const int64_t sizes[2] = {3, 5};
+    gy_attributes attributes;
+    gy_view views[2];
+    gy_cuda_text *text = gy_alloc("test", sizeof(*text));
+    memset(&attributes, 0, sizeof(attributes));
+    const gy_kernel_call call = call_over(&gy_ops_row_softmax, &attributes, views, sizes);
+    gy_status status = GY_NOMEM;
+    int failed = 0;
+    while (status != GY_OK) {
+        gy_alloc_fail_after(failed + 1);
+        status = gy_cuda_text_make(&call, text);
+        gy_alloc_fail_after(0);
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        assert_true(status == GY_OK || text->source.data == NULL);
+        failed += status != GY_OK;
+    }
+    assert_in_range(failed, 3, 1000);
+    gy_cuda_text_fini(text);
+    gy_free(text);
+}
+
 /* ---- values ---- */
 
 typedef struct bench {
