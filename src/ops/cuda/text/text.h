@@ -85,6 +85,17 @@ void gy_cuda_text_fini(gy_cuda_text *text);
 GY_MUST_CHECK gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t sizes[3],
                                              gy_cuda_text *text);
 
+/**
+ * What a matmul or conv2d does to its result when the product is there: bias, then activation.
+ *
+ * @param call  the row's
+ * @param text  of one output, the result, which is read and written; and one input, the bias,
+ *              where there is one. A reason where neither is asked for
+ * @return as gy_cuda_text_make
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_cuda_text_finish(const gy_kernel_call *call, gy_cuda_text *text);
+
 /** Why a row never has a text; NULL: over some views it has one. Static. @threads any */
 const char *gy_cuda_text_reason(const gy_op *op);
 

@@ -1,6 +1,7 @@
 /*
  * Goal: a convolution and its gradients are products of the columns that the text makes of
- * images, as its comment says: with plain products they give the plain definitions.
+ * images, as its comment says: with plain products they give the plain definitions; bias and
+ * activation are what their text does to a product.
  */
 #include "cuda_text_kit.h"
 #include "ops/ops.h"
@@ -152,6 +153,81 @@ GY_TEST(convolutions_are_products_of_columns)
     texts_close(all);
     gy_free(all);
     gy_free(cases);
+}
+
+/* ---- what follows a product ---- */
+
+/* The plain definition with bias and relu is the one without, then the text. */
+static void check_finish(texts *all, const gy_op *op, bool has_bias, bool is_relu,
+                         gy_random *random)
+{
+    gy_ops_sample sample;
+    gy_type types[3], result;
+    gy_view inputs[3], wanted, got;
+    assert_true(ops_random_sample(op, random, &sample));
+    gy_attributes plain = sample.attributes, whole = plain;
+    for (int i = 0; i < 2; i++) {
+        inputs[i] = ops_eager_draw(&sample, i, GY_F64, random);
+        types[i] = ops_eager_type_of(&inputs[i]);
+    }
+    assert_ok(op->infer(&plain, types, 2, &result));
+    const bool is_conv = op == &gy_ops_row_conv2d;
+    const int64_t channels = result.sizes[is_conv ? 1 : result.rank - 1];
+    inputs[2] = new_view(&channels, 1);
+    for (int64_t i = 0; i < channels; i++) {
+        ((double *)inputs[2].data)[i] = gy_random_unit(random) - 0.5;
+    }
+    *(is_conv ? &whole.conv.has_bias : &whole.matmul.has_bias) = has_bias;
+    *(is_conv ? &whole.conv.activation : &whole.matmul.activation) =
+        is_relu ? GY_ACTIVATION_RELU : GY_ACTIVATION_NONE;
+    wanted = new_view(result.sizes, result.rank);
+    got = new_view(result.sizes, result.rank);
+    gy_kernel_call call = {.op = op,
+                           .attributes = &plain,
+                           .inputs = inputs,
+                           .input_count = 2,
+                           .outputs = &got,
+                           .output_count = 1};
+    assert_ok(op->reference(&call));
+    call.attributes = &whole;
+    call.input_count = has_bias ? 3 : 2;
+    call.outputs = &wanted;
+    assert_ok(op->reference(&call));
+    call.outputs = &got;
+    gy_cuda_text *text = gy_alloc("test.text", sizeof(*text));
+    assert_ok(gy_cuda_text_finish(&call, text));
+    assert_int_equal(text->reason == NULL, has_bias || is_relu);
+    if (text->reason == NULL) {
+        texts_open(all);
+        const int at = texts_keep(all, text);
+        texts_compile(all);
+        call.inputs = &inputs[2];
+        call.input_count = has_bias ? 1 : 0;
+        (void)texts_run(all, at, &call);
+        texts_close(all);
+    } else {
+        gy_cuda_text_fini(text);
+        gy_free(text);
+    }
+    for (int64_t i = 0; i < gy_view_count(&got); i++) {
+        assert_true(fabs(((double *)got.data)[i] - ((double *)wanted.data)[i]) <= 1e-12);
+    }
+    for (int i = 0; i < 3; i++) {
+        gy_free(inputs[i].data);
+    }
+    gy_free(wanted.data);
+    gy_free(got.data);
+}
+
+GY_TEST(bias_and_relu_follow_a_product)
+{
+    gy_random random = {.key = gy_test_seed()};
+    texts *all = gy_alloc("test", sizeof(*all));
+    for (int i = 0; i < 8; i++) {
+        check_finish(all, i < 4 ? &gy_ops_row_matmul : &gy_ops_row_conv2d, (i & 1) != 0,
+                     (i & 2) != 0, &random);
+    }
+    gy_free(all);
 }
 
 GY_TEST_MAIN(NULL, NULL)
