@@ -10,28 +10,18 @@ trap 'rm -rf "$work"' EXIT
 # Lines of --explain: the memory of a rank, the stages, and a line for each kind of exchange.
 tell() {
     awk '
-        function bytes(n, unit) {
-            return n * (unit == "KiB" ? 1024 : unit == "MiB" ? 1048576 : unit == "GiB" ? 1073741824 : 1)
-        }
-        function size(n) {
-            return n < 1024 ? sprintf("%d B", n) : n < 1048576 ? sprintf("%.1f KiB", n / 1024) : sprintf("%.1f MiB", n / 1048576)
-        }
         /^== memory of a rank/ { sub("== m", "m"); sub(" predicted", ""); print "  " $0 }
         /^== stages/ { in_stages = 1; next }
-        /^==/ { in_stages = 0; in_list = /^== exchanges of a run/; part = /the update/ ? ", of an update" : part }
+        /^== the update/ { part = ", of an update" }
+        /^==/ { in_stages = 0 }
         in_stages && $1 ~ /^[0-9]+$/ && NF > 10 {
             printf "  stage %d: layers %s to %s, sends %s %s a micro-batch\n", $1, $11, $NF, $5, $6
         }
-        in_list && ($4 == "->" || $3 == "->" || $3 == "<-") {
-            at = $4 == "->" ? 6 : 5
-            what = $1 " along " $2 ($4 == "->" ? ", " $3 " -> " $5 : "") part
-            if (!(what in count)) { order[++kinds] = what }
-            count[what]++; sum[what] += bytes($at, $(at + 1))
-        }
+        /^  sum: / { sub("sum: ", ""); sub(": ", part ": "); line[++lines] = $0 }
         END {
-            for (i = 1; i <= kinds; i++) {
-                what = order[i] (part && order[i] !~ / update$/ ? ", of a micro-batch" : "")
-                printf "  %3d %s: %s a rank\n", count[order[i]], what, size(sum[order[i]])
+            for (i = 1; i <= lines; i++) {
+                if (part != "" && line[i] !~ part) { sub(": ", ", of a micro-batch: ", line[i]) }
+                print line[i]
             }
         }' "$1"
 }

@@ -128,7 +128,7 @@ static const struct {
     {"train", "cluster", "t $P -n 2 --mesh auto --cluster flops=1G && grep -q TFLOP said"},
     {"train", "cut",
      "t $P --mesh pipe=2 --cut dense3.weight --explain && "
-     "grep -q '^== stages: pipe=2' said && "
+     "grep -q '^== stages: pipe=2' said && grep -q ', in each of pipe=2$' said && "
      "! t $P --mesh pipe=2 --cut dense3.wait && grep -q 'dense3.weight' said && "
      "! t $P --mesh pipe=3 --cut dense3.weight && grep -q '2 stages, the mesh has 3' said && "
      "! t $P --cut dense3.weight && grep -q 'has no axis pipe' said"},

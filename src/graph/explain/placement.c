@@ -434,6 +434,45 @@ static void print_exchanges(const gy_graph *graph, gy_graph_exchange *list, int3
     gy_free(numbers);
 }
 
+static bool reads_alike(const gy_placement *a, const gy_placement *b)
+{
+    char one[16], other[16];
+    return strcmp(gy_graph_placement_text(a, one), gy_graph_placement_text(b, other)) == 0;
+}
+
+static bool is_like(const gy_graph_exchange *a, const gy_graph_exchange *b)
+{
+    return a->operation == b->operation && a->axis == b->axis &&
+           reads_alike(&a->from, &b->from) && reads_alike(&a->to, &b->to);
+}
+
+/* A line for each kind of exchange, in the order in which they come first. */
+static void print_kinds(const gy_graph *graph, const gy_graph_exchange *list, int32_t count,
+                        gy_text *text)
+{
+    char from[16], to[16], bytes[32];
+    for (int32_t i = 0; i < count; i++) {
+        double sent_bytes = 0;
+        int32_t alike = 0, first = 0;
+        while (!is_like(&list[first], &list[i])) {
+            first++;
+        }
+        for (int32_t k = i; first == i && k < count; k++) {
+            alike += is_like(&list[k], &list[i]) ? 1 : 0;
+            sent_bytes += is_like(&list[k], &list[i]) ? list[k].sent_bytes : 0;
+        }
+        if (alike > 0) {
+            GY_ASSERT(list[i].axis >= 0 && list[i].axis < graph->mesh.axes);
+            gy_text_add(text, "  sum: %3d %s along %s, %s -> %s: %s a rank\n", (int)alike,
+                        gy_operation_name(list[i].operation),
+                        gy_mesh_axis_name(&graph->mesh, list[i].axis),
+                        gy_graph_placement_text(&list[i].from, from),
+                        gy_graph_placement_text(&list[i].to, to),
+                        gy_text_bytes(bytes, (uint64_t)(sent_bytes + 0.5)));
+        }
+    }
+}
+
 /* ---- both ---- */
 
 static gy_status explain(const gy_graph *graph, bool has_values, const report *told,
@@ -447,12 +486,17 @@ static gy_status explain(const gy_graph *graph, bool has_values, const report *t
         return GY_NOMEM;
     }
     const gy_status status = gy_graph_exchanges(graph, list, &count);
+    const bool is_uncut = has_values && graph->mesh.stages > 1; /* before there are messages */
     if (status >= 0) {
         if (has_values) {
             print_values(graph, list, count, text);
         }
-        gy_text_add(text, "== exchanges of a run: %d%s\n", (int)count,
+        gy_text_add(text, "== exchanges of a run: %d%s%s\n", (int)count,
+                    is_uncut ? " within stages, whose messages stand below" : "",
                     count > 0 ? ", by predicted time" : "");
+        if (has_values) {
+            print_kinds(graph, list, count, text);
+        }
         if (count > 0) {
             print_exchanges(graph, list, count, told, text);
         }
@@ -468,6 +512,9 @@ gy_status gy_graph_explain_placement(const gy_graph *graph, gy_text *text)
     for (int axis = 0; axis < graph->mesh.axes; axis++) {
         gy_text_add(text, "%s%s=%d", axis == 0 ? "" : ",",
                     gy_mesh_axis_name(&graph->mesh, axis), graph->mesh.sizes[axis]);
+    }
+    if (graph->mesh.stages > 1) {
+        gy_text_add(text, ", in each of pipe=%d", graph->mesh.stages);
     }
     gy_text_add(text, "\n");
     return explain(graph, true, &(report){.spent = NULL}, text);
