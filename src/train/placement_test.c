@@ -242,6 +242,31 @@ static char *explained(const gy_mesh *on, int heads, int zero)
     return text;
 }
 
+/* The sums of each kind of exchange are of all exchanges, each kind once. */
+GY_TEST(kinds_of_exchanges_add_up)
+{
+    const gy_mesh model = {.axes = 1, .sizes = {2}, .kinds = {GY_AXIS_MODEL}};
+    char *text = explained(&model, 4, 0), *line = strstr(text, "\n== exchanges of a run: ");
+    char kinds[16][96];
+    int all = 0, sum = 0, kind_count = 0;
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "\n== exchanges of a run: %d", &all), 1);
+    for (line = strchr(line + 1, '\n') + 1; strncmp(line, "  sum: ", 7) == 0;
+         line = strchr(line, '\n') + 1) {
+        int count = 0;
+        assert_true(kind_count < 16);
+        assert_int_equal(sscanf(line, "  sum: %d %95[^:]:", &count, kinds[kind_count]), 2);
+        for (int i = 0; i < kind_count; i++) {
+            assert_true(strcmp(kinds[i], kinds[kind_count]) != 0);
+        }
+        kind_count++;
+        sum += count;
+    }
+    assert_true(kind_count > 1);
+    assert_int_equal(sum, all);
+    gy_string_free(text);
+}
+
 /* What does not divide stays whole, and the text has both numbers. */
 GY_TEST(what_does_not_divide_says_so)
 {
