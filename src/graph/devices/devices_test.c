@@ -28,7 +28,7 @@ typedef struct choice {
 static double price(const choice *c, uint32_t there)
 {
     const gy_graph *graph = c->graph;
-    bool side[64];
+    bool side[64] = {false};
     double sum = 0;
     for (int32_t i = 0; i < graph->node_count; i++) {
         for (int k = 0; k < c->count; k++) {
