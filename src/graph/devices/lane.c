@@ -154,9 +154,18 @@ gy_status gy_device_lane_prepare(gy_device_lane *lane, gy_program_step *step)
         return GY_OK;
     }
     GY_TRY(ops->prepare(lane->device, &step->call, step->node->name, &step->state));
-    if (step->node->op == &gy_ops_row_fill) { /* its memory is its own: filled once */
-        GY_TRY(ops->launch(lane->device, step->state, &step->call));
-        return ops->finish(lane->device, GY_NEVER);
+    if (step->node->op != &gy_ops_row_fill) {
+        return GY_OK;
+    }
+    /* Its memory is its own: filled once. */
+    gy_status status = ops->launch(lane->device, step->state, &step->call);
+    status = status == GY_OK ? ops->finish(lane->device, GY_NEVER) : status;
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        ops->release(lane->device, step->state);
+        step->state = NULL;
+        return gy_error_raise(&error);
     }
     return GY_OK;
 }
