@@ -38,9 +38,14 @@ enum {
     GY_CUDA_COMPUTE_TF32 = 77,
     GY_CUDA_DESC_TRANSPOSE_A = 3, /* int32_t: 0 as it is, 1 transposed */
     GY_CUDA_DESC_TRANSPOSE_B = 4,
-    GY_CUDA_LAYOUT_BATCH = 5,        /* int32_t */
-    GY_CUDA_LAYOUT_BATCH_STRIDE = 6, /* int64_t, in elements */
-    GY_CUDA_PREFERENCE_WORKSPACE = 1 /* uint64_t */
+    GY_CUDA_DESC_EPILOGUE = 7, /* int32_t */
+    GY_CUDA_DESC_BIAS = 8,     /* an address */
+    GY_CUDA_EPILOGUE_RELU = 2, /* epilogues; both: their sum */
+    GY_CUDA_EPILOGUE_BIAS = 4,
+    GY_CUDA_LAYOUT_BATCH = 5,           /* int32_t */
+    GY_CUDA_LAYOUT_BATCH_STRIDE = 6,    /* int64_t, in elements */
+    GY_CUDA_PREFERENCE_WORKSPACE = 1,   /* uint64_t */
+    GY_CUDA_PREFERENCE_ALIGNMENT_A = 5, /* uint32_t; of b, c and d: the next ones */
 };
 
 typedef struct gy_cuda_blas {

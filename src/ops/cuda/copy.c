@@ -95,6 +95,24 @@ gy_status gy_cuda_download(gy_cuda_device *device, gy_cuda_stream *stream, void 
     return status;
 }
 
+gy_status gy_cuda_push(gy_cuda_device *device, gy_cuda_stream *stream, gy_cuda_address to,
+                       const void *pinned, size_t size_bytes)
+{
+    GY_ASSERT(stream != NULL && size_bytes > 0);
+    GY_TRY(gy_cuda_device_enter(device));
+    GY_CUDA_DEVICE_TRY(device, copy_in, to, pinned, size_bytes, stream);
+    return GY_OK;
+}
+
+gy_status gy_cuda_pull(gy_cuda_device *device, gy_cuda_stream *stream, void *pinned,
+                       gy_cuda_address from, size_t size_bytes)
+{
+    GY_ASSERT(stream != NULL && size_bytes > 0);
+    GY_TRY(gy_cuda_device_enter(device));
+    GY_CUDA_DEVICE_TRY(device, copy_out, pinned, from, size_bytes, stream);
+    return GY_OK;
+}
+
 gy_status gy_cuda_copy(gy_cuda_device *device, gy_cuda_stream *stream, gy_cuda_address to,
                        gy_cuda_address from, size_t size_bytes)
 {

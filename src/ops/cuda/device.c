@@ -397,8 +397,10 @@ gy_status gy_cuda_module_kernel(gy_cuda_device *device, gy_cuda_module *module,
 {
     GY_ASSERT(module != NULL);
     GY_TRY(gy_cuda_device_enter(device));
-    GY_CUDA_DEVICE_TRY(device, module_function, kernel, module, name);
-    return GY_OK;
+    const gy_status status =
+        gy_cuda_device_check(device, device->driver->module_function(kernel, module, name),
+                             gy_cuda_symbol.module_function);
+    return status < 0 ? gy_fail_within(status, "kernel %s", name) : GY_OK;
 }
 
 gy_status gy_cuda_launch_kernel(gy_cuda_device *device, gy_cuda_stream *stream,

@@ -106,6 +106,14 @@ GY_MUST_CHECK gy_status gy_cuda_upload(gy_cuda_device *device, gy_cuda_stream *s
 GY_MUST_CHECK gy_status gy_cuda_download(gy_cuda_device *device, gy_cuda_stream *stream,
                                          void *to, gy_cuda_address from, size_t size_bytes,
                                          gy_deadline deadline);
+/**
+ * Copy from and to pinned memory, which is left alone until the copy has ended: an event that
+ * is recorded behind it says so.
+ */
+GY_MUST_CHECK gy_status gy_cuda_push(gy_cuda_device *device, gy_cuda_stream *stream,
+                                     gy_cuda_address to, const void *pinned, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_cuda_pull(gy_cuda_device *device, gy_cuda_stream *stream,
+                                     void *pinned, gy_cuda_address from, size_t size_bytes);
 /** From memory of the device to memory of the device, which do not overlap. */
 GY_MUST_CHECK gy_status gy_cuda_copy(gy_cuda_device *device, gy_cuda_stream *stream,
                                      gy_cuda_address to, gy_cuda_address from,

@@ -31,6 +31,7 @@ static gy_status read_attributes(const gy_cuda_driver *driver, gy_cuda_propertie
         {GY_CUDA_DEVICE_CAPABILITY_MAJOR, &major},
         {GY_CUDA_DEVICE_CAPABILITY_MINOR, &minor},
         {GY_CUDA_DEVICE_MULTIPROCESSORS, &properties->multiprocessors},
+        {GY_CUDA_DEVICE_CLOCK_KHZ, &properties->clock_khz},
         {GY_CUDA_DEVICE_SHARED_BYTES_MAX, &properties->shared_bytes_max},
         {GY_CUDA_DEVICE_MEMORY_CLOCK_KHZ, &clock_khz},
         {GY_CUDA_DEVICE_MEMORY_BUS_BITS, &bus_bits},

@@ -13,6 +13,7 @@ typedef struct gy_cuda_properties {
     size_t memory_bytes;
     int capability; /* compute capability 9.0 is 90 */
     int multiprocessors;
+    int clock_khz;                  /* of the multiprocessors; 0: not told */
     int shared_bytes_max;           /* of a block */
     double memory_bytes_per_second; /* by clock and width of the bus; 0: not told */
 } gy_cuda_properties;

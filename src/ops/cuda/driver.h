@@ -56,6 +56,7 @@ enum {
 
 /** Attributes of devices, pools and functions; flags; options of module_load. */
 enum {
+    GY_CUDA_DEVICE_CLOCK_KHZ = 13,
     GY_CUDA_DEVICE_MULTIPROCESSORS = 16,
     GY_CUDA_DEVICE_MEMORY_CLOCK_KHZ = 36,
     GY_CUDA_DEVICE_MEMORY_BUS_BITS = 37,

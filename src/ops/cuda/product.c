@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { ALIGNMENT = 16 };
+
 struct gy_cuda_products {
     gy_cuda_device *device;
     const gy_cuda_blas *blas;
@@ -96,6 +98,19 @@ static gy_status lay_out(const gy_cuda_product *product, int type, const int64_t
     return GY_OK;
 }
 
+/* What is done to the result; the bias is named by each run. */
+static gy_status add_epilogue(const gy_cuda_product *product)
+{
+    const gy_cuda_products *products = product->products;
+    const int32_t epilogue = (product->shape.has_bias ? GY_CUDA_EPILOGUE_BIAS : 0) +
+                             (product->shape.has_relu ? GY_CUDA_EPILOGUE_RELU : 0);
+    if (epilogue != 0) {
+        TRY(products, desc_set, product->desc, GY_CUDA_DESC_EPILOGUE, &epilogue,
+            sizeof(epilogue));
+    }
+    return GY_OK;
+}
+
 static gy_status describe(gy_cuda_product *product)
 {
     const gy_cuda_products *products = product->products;
@@ -113,6 +128,7 @@ static gy_status describe(gy_cuda_product *product)
         transpose(products, product->desc, GY_CUDA_DESC_TRANSPOSE_A, shape->is_b_transposed));
     GY_TRY(
         transpose(products, product->desc, GY_CUDA_DESC_TRANSPOSE_B, shape->is_a_transposed));
+    GY_TRY(add_epilogue(product));
     GY_TRY(lay_out(product, type, b, shape->b_stride, &product->first));
     GY_TRY(lay_out(product, type, a, shape->a_stride, &product->second));
     return lay_out(product, numbers[shape->number].result, (int64_t[]){shape->m, shape->n},
@@ -124,9 +140,14 @@ static gy_status choose_with(gy_cuda_product *product, gy_cuda_blas_preference *
 {
     const gy_cuda_products *products = product->products;
     const gy_cuda_product_shape *shape = &product->shape;
+    const uint32_t alignment = ALIGNMENT;
     int found = 0;
     TRY(products, preference_set, preference, GY_CUDA_PREFERENCE_WORKSPACE, &workspace_max,
         sizeof(workspace_max));
+    for (int i = 0; i < 4; i++) { /* else it reckons with 256 bytes */
+        TRY(products, preference_set, preference, GY_CUDA_PREFERENCE_ALIGNMENT_A + i,
+            &alignment, sizeof(alignment));
+    }
     const int code = products->blas->heuristic(
         products->handle, product->desc, product->first, product->second, product->result,
         product->result, preference, 1, &product->choice, &found);
@@ -198,13 +219,18 @@ size_t gy_cuda_product_workspace(const gy_cuda_product *product)
     return product->choice.workspace_bytes;
 }
 
-gy_status gy_cuda_product_run(const gy_cuda_product *product, gy_cuda_stream *stream,
+gy_status gy_cuda_product_run(gy_cuda_product *product, gy_cuda_stream *stream,
                               const gy_cuda_operands *operands)
 {
-    GY_ASSERT(stream != NULL && (operands->a | operands->b | operands->c) % 16 == 0);
+    GY_ASSERT(stream != NULL && (operands->a | operands->b | operands->c) % ALIGNMENT == 0);
+    GY_ASSERT(!product->shape.has_bias || operands->bias != 0);
     GY_ASSERT(product->choice.workspace_bytes == 0 || operands->workspace != 0);
     const gy_cuda_products *products = product->products;
     GY_TRY(gy_cuda_device_enter(products->device));
+    if (product->shape.has_bias) {
+        TRY(products, desc_set, product->desc, GY_CUDA_DESC_BIAS, &operands->bias,
+            sizeof(operands->bias));
+    }
     /* One and zero or one, in the type that scales. */
     const double of_64[] = {1, product->shape.adds ? 1 : 0};
     const float of_32[] = {1, product->shape.adds ? 1 : 0};

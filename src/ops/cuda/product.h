@@ -22,6 +22,8 @@ typedef struct gy_cuda_product_shape {
     bool is_b_transposed;       /* b lies as (n, k) */
     bool adds;                  /* to what c holds */
     bool may_round;             /* float32 operands to TF32's 10 bits */
+    bool has_bias;              /* a row of n numbers, of c's type, is added to each row of c */
+    bool has_relu;              /* what is below 0 then becomes 0 */
     int64_t batch;              /* 0: 1; products side by side */
     int64_t a_stride, b_stride; /* elements from one to the next; 0: the same operand for all */
 } gy_cuda_product_shape;
@@ -52,12 +54,12 @@ size_t gy_cuda_product_workspace(const gy_cuda_product *product);
 
 /** What a run works on: addresses of the first elements, aligned to 16 bytes. */
 typedef struct gy_cuda_operands {
-    gy_cuda_address a, b, c, workspace;
+    gy_cuda_address a, b, c, bias, workspace;
 } gy_cuda_operands;
 
-/** Push the product to a stream. @return GY_OK; GY_PEER; GY_STATE @threads any @cost 5 us */
-GY_MUST_CHECK gy_status gy_cuda_product_run(const gy_cuda_product *product,
-                                            gy_cuda_stream *stream,
+/** Push the product to a stream. @return GY_OK; GY_PEER; GY_STATE A run of a product at a
+ * time. @cost 5 us */
+GY_MUST_CHECK gy_status gy_cuda_product_run(gy_cuda_product *product, gy_cuda_stream *stream,
                                             const gy_cuda_operands *operands);
 
 #endif
