@@ -9,7 +9,7 @@ enum { SIDE_MAX = 9, BATCH_MAX = 3, ELEMENTS = SIDE_MAX * SIDE_MAX * BATCH_MAX }
 
 /* What is multiplied, as numbers; a 16-bit type holds them exactly. */
 typedef struct matrices {
-    double a[ELEMENTS], b[ELEMENTS], c[ELEMENTS];
+    double a[ELEMENTS], b[ELEMENTS], c[ELEMENTS], bias[SIDE_MAX];
 } matrices;
 
 static size_t number_bytes(gy_cuda_number number)
@@ -46,7 +46,8 @@ static double sum_of(const gy_cuda_product_shape *s, const matrices *m, int64_t 
         sum += (s->is_a_transposed ? a[l * s->m + at[0]] : a[at[0] * s->k + l]) *
                (s->is_b_transposed ? b[at[1] * s->k + l] : b[l * s->n + at[1]]);
     }
-    return sum;
+    sum += s->has_bias ? m->bias[at[1]] : 0;
+    return s->has_relu && sum < 0 ? 0 : sum;
 }
 
 static gy_cuda_product_shape draw_shape(gy_random *random)
@@ -58,6 +59,8 @@ static gy_cuda_product_shape draw_shape(gy_random *random)
                                .is_a_transposed = gy_random_below(random, 2) == 0,
                                .is_b_transposed = gy_random_below(random, 2) == 0,
                                .adds = gy_random_below(random, 2) == 0,
+                               .has_bias = gy_random_below(random, 2) == 0,
+                               .has_relu = gy_random_below(random, 2) == 0,
                                .may_round = gy_random_below(random, 2) == 0,
                                .batch = (int64_t)gy_random_below(random, BATCH_MAX + 1)};
     if (s.batch > 1) {
@@ -69,7 +72,7 @@ static gy_cuda_product_shape draw_shape(gy_random *random)
 
 static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_random *random)
 {
-    static char bytes[3][ELEMENTS * 8];
+    static char bytes[3][ELEMENTS * 8], bias[SIDE_MAX * 8];
     matrices m;
     const gy_cuda_product_shape s = draw_shape(random);
     const gy_cuda_number wide = s.number == GY_CUDA_F64 ? GY_CUDA_F64 : GY_CUDA_F32;
@@ -82,6 +85,10 @@ static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_rand
         m.b[i] = ((double)gy_random_below(random, 17) - 8) / 8;
         m.c[i] = ((double)gy_random_below(random, 17) - 8) / 8;
     }
+    for (int i = 0; i < SIDE_MAX; i++) {
+        m.bias[i] = ((double)gy_random_below(random, 17) - 8) / 8;
+    }
+    put(wide, bias, m.bias, SIDE_MAX);
     put(s.number, bytes[0], m.a, ELEMENTS);
     put(s.number, bytes[1], m.b, ELEMENTS);
     put(wide, bytes[2], m.c, ELEMENTS);
@@ -93,6 +100,8 @@ static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_rand
     assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * size, &at.b));
     assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * result_size, &at.c));
     assert_ok(gy_cuda_memory_alloc(device, stream, workspace, &at.workspace));
+    assert_ok(gy_cuda_memory_alloc(device, stream, SIDE_MAX * result_size, &at.bias));
+    assert_ok(gy_cuda_upload(device, stream, at.bias, bias, SIDE_MAX * result_size, soon()));
     assert_ok(gy_cuda_upload(device, stream, at.a, bytes[0], ELEMENTS * size, soon()));
     assert_ok(gy_cuda_upload(device, stream, at.b, bytes[1], ELEMENTS * size, soon()));
     assert_ok(gy_cuda_upload(device, stream, at.c, bytes[2], ELEMENTS * result_size, soon()));
@@ -108,7 +117,7 @@ static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_rand
         const int64_t place[2] = {i / s.n % s.m, i % s.n};
         assert_true(got == sum_of(&s, &m, i / (s.m * s.n), place)); /* all sums are exact */
     }
-    const gy_cuda_address all[] = {at.a, at.b, at.c, at.workspace};
+    const gy_cuda_address all[] = {at.a, at.b, at.c, at.bias, at.workspace};
     for (size_t i = 0; i < GY_COUNT(all); i++) {
         gy_cuda_memory_free(device, stream, all[i]);
     }
@@ -140,6 +149,7 @@ static gy_status run_once(gy_cuda_device *device)
                                          .n = 3,
                                          .k = 4,
                                          .batch = 2,
+                                         .has_bias = true,
                                          .a_stride = 8,
                                          .b_stride = 12};
     gy_cuda_products *products = NULL;
@@ -151,7 +161,8 @@ static gy_status run_once(gy_cuda_device *device)
     assert_ok(gy_cuda_fill(device, stream, block, 0, 4096));
     gy_status status = gy_cuda_products_open(device, &products);
     status = status == GY_OK ? gy_cuda_product_new(products, &shape, 0, &product) : status;
-    const gy_cuda_operands at = {.a = block, .b = block + 1024, .c = block + 2048};
+    const gy_cuda_operands at = {
+        .a = block, .b = block + 1024, .c = block + 2048, .bias = block + 3072};
     status = status == GY_OK ? gy_cuda_product_run(product, stream, &at) : status;
     gy_error error;
     (void)gy_error_keep(&error, status);

@@ -23,7 +23,8 @@ struct gy_cuda_blas_handle {
 struct gy_cuda_blas_desc {
     bool is_alive;
     int compute, scale;
-    int32_t transposed[2];
+    int32_t transposed[2], epilogue;
+    gy_cuda_address bias;
 };
 struct gy_cuda_blas_layout {
     bool is_alive;
@@ -98,6 +99,19 @@ static int make_desc(gy_cuda_blas_desc **desc, int compute, int scale)
 static int set_desc(gy_cuda_blas_desc *desc, int attribute, const void *value,
                     size_t size_bytes)
 {
+    if (IS_ONE(descs, desc) && attribute == GY_CUDA_DESC_EPILOGUE &&
+        size_bytes == sizeof(desc->epilogue)) {
+        memcpy(&desc->epilogue, value, size_bytes);
+        const int most = GY_CUDA_EPILOGUE_BIAS + GY_CUDA_EPILOGUE_RELU;
+        return desc->epilogue > 0 && desc->epilogue <= most && desc->epilogue % 2 == 0
+                   ? 0
+                   : refuse(symbols.desc_set, "unknown epilogue");
+    }
+    if (IS_ONE(descs, desc) && attribute == GY_CUDA_DESC_BIAS &&
+        size_bytes == sizeof(desc->bias)) {
+        memcpy(&desc->bias, value, size_bytes);
+        return 0;
+    }
     const bool is_known =
         attribute == GY_CUDA_DESC_TRANSPOSE_A || attribute == GY_CUDA_DESC_TRANSPOSE_B;
     if (!IS_ONE(descs, desc) || !is_known || size_bytes != sizeof(int32_t)) {
@@ -153,6 +167,10 @@ static int make_preference(gy_cuda_blas_preference **preference)
 static int set_preference(gy_cuda_blas_preference *preference, int attribute, const void *value,
                           size_t size_bytes)
 {
+    if (IS_ONE(preferences, preference) && attribute >= GY_CUDA_PREFERENCE_ALIGNMENT_A &&
+        attribute < GY_CUDA_PREFERENCE_ALIGNMENT_A + 4 && size_bytes == sizeof(uint32_t)) {
+        return 0;
+    }
     if (!IS_ONE(preferences, preference) || attribute != GY_CUDA_PREFERENCE_WORKSPACE ||
         size_bytes != sizeof(uint64_t)) {
         return refuse(symbols.preference_set, "unknown attribute or size");
@@ -173,7 +191,8 @@ typedef struct product {
     gy_cuda_blas_layout a, b, c;
     bool a_transposed, b_transposed;
     double alpha, beta;
-    gy_cuda_address a_at, b_at, c_at;
+    bool has_relu;
+    gy_cuda_address a_at, b_at, c_at, bias_at; /* bias_at 0: none */
 } product;
 
 static float from_16(uint16_t bits)
@@ -255,8 +274,9 @@ static void multiply(const void *arguments)
                            element(&p.b, b, p.b_transposed, l, j);
                 }
                 const int64_t at = i + j * p.c.leading;
-                store(&p.c, c, at,
-                      p.alpha * sum + (p.beta != 0 ? p.beta * load(p.c.type, c, at) : 0));
+                sum = p.alpha * sum + (p.beta != 0 ? p.beta * load(p.c.type, c, at) : 0) +
+                      (p.bias_at != 0 ? load(p.c.type, p.bias_at, i) : 0);
+                store(&p.c, c, at, p.has_relu && sum < 0 ? 0 : sum);
             }
         }
     }
@@ -307,12 +327,20 @@ static int push(const gy_cuda_blas_desc *desc, product *p, const standin_range *
     }
     p->a_transposed = desc->transposed[0] == 1;
     p->b_transposed = desc->transposed[1] == 1;
-    const standin_range ranges[] = {range_of(&p->a, p->a_at, false),
-                                    range_of(&p->b, p->b_at, false),
-                                    range_of(&p->c, p->c_at, true), *workspace};
+    standin_range ranges[5] = {range_of(&p->a, p->a_at, false), range_of(&p->b, p->b_at, false),
+                               range_of(&p->c, p->c_at, true)};
+    int count = 3;
+    if (desc->epilogue >= GY_CUDA_EPILOGUE_BIAS) {
+        p->bias_at = desc->bias;
+        ranges[count++] =
+            (standin_range){desc->bias, (size_t)p->c.rows * bytes_of(p->c.type), false};
+    }
+    if (workspace->size_bytes > 0) {
+        ranges[count++] = *workspace;
+    }
+    p->has_relu = desc->epilogue % 4 == GY_CUDA_EPILOGUE_RELU;
     const standin_call call = {symbols.matmul, multiply, p, sizeof(*p)};
-    const int code =
-        standin_push_call(stream, &call, ranges, workspace->size_bytes > 0 ? 4 : 3);
+    const int code = standin_push_call(stream, &call, ranges, count);
     return code != 0 ? INVALID_VALUE : 0;
 }
 

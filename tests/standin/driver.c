@@ -184,6 +184,7 @@ static int attribute(int *value, int which, int device)
     const int known[][2] = {
         {GY_CUDA_DEVICE_CAPABILITY_MAJOR, capability / 10},
         {GY_CUDA_DEVICE_CAPABILITY_MINOR, capability % 10},
+        {GY_CUDA_DEVICE_CLOCK_KHZ, 1000000},
         {GY_CUDA_DEVICE_MULTIPROCESSORS, 2},
         {GY_CUDA_DEVICE_SHARED_BYTES_MAX, 48 << 10},
         {GY_CUDA_DEVICE_MEMORY_CLOCK_KHZ, 1000000},
