@@ -364,6 +364,10 @@ typedef struct gy_train_options {
        double it, up to 2^24. Excludes `servers`. */
     gy_dtype precision;
     double loss_scale; /* of f16, at first; 0: 65536 */
+    /* GY_BF16: gradients are rounded to it, and exchanged and summed by ranks in it, half the
+       bytes of f32, in which updates go on; also on one rank, so that ranks learn alike. 0 or
+       GY_F32: as they are. Of models of f32. Excludes `servers`, which have a codec. */
+    gy_dtype exchange;
 } gy_train_options;
 
 /**

@@ -220,6 +220,12 @@ static inline bool gy_graph_has_batch(const gy_graph_node *node)
            node->attributes.shape.is_batched;
 }
 
+/**
+ * `a` rounded to a type of fewer bytes and back. Where it is a sum over ranks, each rank's part
+ * is rounded and the parts are exchanged and summed in that type, whose sums round again.
+ */
+gy_node gy_graph_exchange_as(gy_node a, gy_dtype dtype);
+
 /** `made` is `from` in another graph. */
 static inline void gy_graph_inherit(gy_graph_node *made, const gy_graph_node *from)
 {

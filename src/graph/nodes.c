@@ -338,6 +338,20 @@ gy_node gy_op_cast(gy_node a, gy_dtype dtype)
     return gy_node_apply(&gy_ops_row_cast, &attributes, &a, 1);
 }
 
+gy_node gy_graph_exchange_as(gy_node a, gy_dtype dtype)
+{
+    gy_attributes attributes = no_attributes();
+    if (gy_graph_status(a.graph) < 0) {
+        return a;
+    }
+    const gy_value value = {a.index, a.output};
+    const gy_dtype own = gy_graph_type(a.graph, value)->dtype;
+    GY_ASSERT(gy_dtype_is_element(dtype));
+    attributes.cast.dtype = dtype;
+    attributes.cast.takes_parts = true;
+    return gy_op_cast(gy_node_apply(&gy_ops_row_cast, &attributes, &a, 1), own);
+}
+
 gy_node gy_op_cross_entropy(gy_node logits, gy_node labels)
 {
     return binary(&gy_ops_row_cross_entropy, logits, labels);

@@ -647,4 +647,12 @@ static const gy_ops_sample cast_samples[] = {
     {.attributes.cast = {GY_I8}, .input_count = 1, .inputs = {GY_IN_OF(GY_I64, -999, 999, 8)}},
 };
 
-UNARY_ROW(cast, 0, cast_gradient, gy_placements_elementwise, cast_samples);
+/* A sum over ranks may be made behind the cast, of fewer bytes, where that was asked for. */
+static int cast_placements(const gy_attributes *attributes, const gy_type *inputs,
+                           int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    return (attributes->cast.takes_parts ? gy_placements_linear : gy_placements_elementwise)(
+        attributes, inputs, input_count, outputs, signatures);
+}
+
+UNARY_ROW(cast, 0, cast_gradient, cast_placements, cast_samples);

@@ -94,6 +94,7 @@ typedef union gy_attributes {
     } attention;
     struct {
         gy_dtype dtype;
+        bool takes_parts; /* of a sum: each rank's is rounded, and the sum is of those */
     } cast;
     struct {
         gy_tensor *tensor; /* literal: held by the graph */

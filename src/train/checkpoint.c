@@ -61,6 +61,9 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
     if (gy_train_is_narrow(o)) {
         gy_text_add(text, "precision %s, ", gy_dtype_name(o->precision));
     }
+    if (o->exchange == GY_BF16) {
+        gy_text_add(text, "exchange bf16, ");
+    }
     if (o->loss_scale > 0) {
         gy_text_add(text, "loss scale %.17g, ", o->loss_scale);
     }

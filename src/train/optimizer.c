@@ -62,6 +62,16 @@ gy_status gy_train_precision_check(const gy_model *model, const gy_train_options
                        o->loss_scale, o->precision == GY_F16 ? "f16" : "other than f16",
                        o->precision == GY_F16 ? "0 (65536) to 16777216" : "none");
     }
+    if (o->exchange != GY_DTYPE_NONE && o->exchange != GY_F32 &&
+        (o->exchange != GY_BF16 || model->dtype != GY_F32 || o->servers != NULL)) {
+        return gy_fail(
+            GY_ARG,
+            "training: exchange of gradients of %s in %s%s, expected f32, or bf16 of "
+            "a model of f32 without parameter servers (which have a codec)",
+            gy_dtype_name(model->dtype),
+            gy_dtype_is_element(o->exchange) ? gy_dtype_name(o->exchange) : "no type",
+            o->servers != NULL ? " with parameter servers" : "");
+    }
     if (o->precision == GY_F16 && o->servers != NULL) {
         return gy_fail(GY_ARG, "training: precision f16 by parameter servers, which know no "
                                "loss scale: expected f32 or bf16");
@@ -376,6 +386,9 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
     }
     if (o->accumulate > 1 || o->micro_batches > 0) {
         accumulate(model, slots, count, o->micro_batches > 0, gradients);
+    }
+    for (size_t i = 0; i < count && o->exchange == GY_BF16; i++) {
+        gradients[i] = gy_graph_exchange_as(gradients[i], o->exchange);
     }
     if (o->precision == GY_F16) {
         unscale(model, gradients, count);

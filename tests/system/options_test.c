@@ -141,6 +141,10 @@ static const struct {
      "grep -q '^  .*matmul f32.*: bf16$' said && ! cmp -s out/gpt/model.safetensors whole && "
      "n --precision f16 && grep -q '^loss scale 65536, steps skipped 0$' said && "
      "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said"},
+    {"train", "exchange",
+     "t $P -n 2 --exchange bf16 --explain && grep -q ' bf16.* = allreduce' said && "
+     "t $P -n 2 --explain && ! grep -q ' bf16.* = allreduce' said && "
+     "! t $P --exchange bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said"},
     {"train", "recompute",
      "n --layers 3 && cp out/gpt/model.safetensors held && n --layers 3 --recompute layers && "
      "cmp out/gpt/model.safetensors held && ! n --recompute auto && grep -q 'y SIZE$' said"},

@@ -29,13 +29,14 @@ static struct {
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *precision, *recompute, *update, *key, *simulate, *cluster;
+    const char *precision, *exchange, *recompute, *update, *key, *simulate, *cluster;
     gy_cli_pipe pipe;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
               .dtype = "f32",
               .precision = "f32",
+              .exchange = "f32",
               .recompute = "none",
               .overlap = "on",
               .seed = 1,
@@ -47,6 +48,7 @@ static struct {
 #define SCHEDULES     "constant|step|cosine|linear"
 #define RECOMPUTES    "none|layers|auto"
 #define PRECISIONS    "f32|bf16|f16"
+#define EXCHANGES     "f32|bf16"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
@@ -138,6 +140,9 @@ static const gy_option options[] = {
     {&gy_option_precision, GY_OPTION_CHOICE,
      "16 bits are summed in f32, and all else stays f32; default: f32", PLACE(precision), 0, 0,
      PRECISIONS},
+    {&gy_option_exchange, GY_OPTION_CHOICE,
+     "bf16 has half the bytes, and rounds gradients; default: f32", PLACE(exchange), 0, 0,
+     EXCHANGES},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
@@ -257,6 +262,7 @@ static gy_train_options train_options(train_job *job)
         .servers = job->update.is_ps ? &job->servers : NULL,
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
         .precision = precisions[gy_cli_options_choice(PRECISIONS, settings.precision)],
+        .exchange = precisions[gy_cli_options_choice(EXCHANGES, settings.exchange)],
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
@@ -654,6 +660,11 @@ static int check_settings(const char *name)
     if (strcmp(settings.precision, "f32") != 0 && strcmp(settings.dtype, "f32") != 0) {
         return gy_cli_report_usage(
             "gyre train: --precision %s and --dtype %s exclude each other", settings.precision,
+            settings.dtype);
+    }
+    if (strcmp(settings.exchange, "f32") != 0 && strcmp(settings.dtype, "f32") != 0) {
+        return gy_cli_report_usage(
+            "gyre train: --exchange %s and --dtype %s exclude each other", settings.exchange,
             settings.dtype);
     }
     const int clustered = gy_cli_cluster_check(settings.cluster, settings.mesh, settings.ranks);

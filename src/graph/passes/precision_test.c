@@ -279,6 +279,37 @@ GY_TEST(attention_of_casts_is_that_of_the_pass)
     }
 }
 
+/* The sum over ranks of the gradient of w stands between the casts where they let it. */
+GY_TEST(gradients_are_exchanged_in_fewer_bytes)
+{
+    for (int is_asked = 0; is_asked < 2; is_asked++) {
+        gy_graph *g = NULL, *out = NULL;
+        assert_ok(gy_graph_new(&g));
+        const gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, ROWS}, 2);
+        const gy_node w =
+            gy_graph_parameter(g, "w", GY_F32, (int64_t[]){ROWS, WIDTH}, 2, gy_init_glorot());
+        const gy_node loss = gy_op_sum(gy_op_square(gy_op_matmul(x, w)), 0, false);
+        const gy_node slope = gy_op_gradient(loss, w);
+        const gy_node fetch =
+            is_asked != 0 ? gy_graph_exchange_as(slope, GY_BF16)
+                          : gy_op_cast(gy_op_cast(slope, GY_BF16), GY_F32); /* after the sum */
+        gy_graph *bound = bind(g, 2, 4, &fetch, 1);
+        assert_ok(gy_compile(bound, 0, NULL, &out));
+        int sums = 0;
+        for (int32_t i = 0; i < out->node_count; i++) {
+            const gy_graph_node *node = &out->nodes[i];
+            if (node->op == &gy_ops_row_allreduce) {
+                sums++;
+                assert_int_equal(node->types[0].dtype, is_asked != 0 ? GY_BF16 : GY_F32);
+            }
+        }
+        assert_int_equal(sums, 1);
+        gy_graph_free(out);
+        gy_graph_free(bound);
+        gy_graph_free(g);
+    }
+}
+
 /* ---- values ---- */
 
 /* x w of rounded operands in float64 is what the session gives, within the sums' tolerance. */
