@@ -30,16 +30,13 @@ static const char words[] =
     "v() { [ -e rows ] || awk 'BEGIN { for (i = 0; i < 80; i++) print (i % 3 ? -1 : 1), "
     "(i % 5 + 1) \":1\", (i % 7 + 7) \":0.5\" }' >rows; "
     "gyre ps simulate logistic -d rows \"$@\" >said 2>&1; }; "
-    "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
-    "same() { t \"$@\" && is_plain; }; "
+    "is_plain() { cmp -s out/mlp/model.safetensors plain; }; same() { t \"$@\" && is_plain; }; "
     "differs() { t \"$@\" && ! is_plain; }; "
     "said() { gyre plan $1 | grep -v '^simulated in'; }; "
     "tells() { a=$(said \"$1\") && b=$(said \"$2\") && "
-    "[ -n \"$a\" ] && [ \"$a\" != \"$b\" ]; }; "
-    "export XDG_STATE_HOME=$PWD/state; "
+    "[ -n \"$a\" ] && [ \"$a\" != \"$b\" ]; }; export XDG_STATE_HOME=$PWD/state; "
     "m() { rm -rf mo; gyre mr \"$@\" -o mo >said 2>&1; }; "
-    "count() { sed -n \"s/^stage $1: .* of \\([0-9]*\\) tasks.*/\\1/p\" "
-    "said; }; "
+    "count() { sed -n \"s/^stage $1: .* of \\([0-9]*\\) tasks.*/\\1/p\" said; }; "
     "[ -e in ] || { printf 'b a\\nA b\\n' >in; seq 2000 >big; }; "
     "[ -e written ] || { g && mv out/gpt written; }; "
     "[ -e plain ] || { t $P && cp out/mlp/model.safetensors plain; }; ";
@@ -168,8 +165,7 @@ static const struct {
      "! grep -q 'weight: f32.* S0 = parameter' zero2/mlp/said"},
     {"train", "stats",
      "t $P -n 2 --stats && grep -q '^  data   allreduce  *[0-9.]*  *[0-9.]* [KM]iB ' said && "
-     "grep -q 'peak memory of a rank' said && "
-     "grep -q '^  allreduce .* P(sum) -> R ' said && "
+     "grep -q 'peak memory of a rank' said && grep -q '^  allreduce .* P(sum) -> R ' said && "
      "t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "micro-batches", "differs $P -m 3 && ! t $P --micro-batches 0"},

@@ -6,6 +6,7 @@
 #include "cli/train/pipe.h"
 #include "cli/train/simulate.h"
 #include "cli/train/text.h"
+#include "cli/train/types.h"
 #include "cli/train/update.h"
 
 #include <gyre/demo/language.h>
@@ -47,8 +48,6 @@ static struct {
 #define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
 #define SCHEDULES     "constant|step|cosine|linear"
 #define RECOMPUTES    "none|layers|auto"
-#define PRECISIONS    "f32|bf16|f16"
-#define EXCHANGES     "f32|bf16"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
@@ -140,9 +139,8 @@ static const gy_option options[] = {
     {&gy_option_precision, GY_OPTION_CHOICE,
      "16 bits are summed in f32, and all else stays f32; default: f32", PLACE(precision), 0, 0,
      PRECISIONS},
-    {&gy_option_exchange, GY_OPTION_CHOICE,
-     "bf16 has half the bytes, and rounds gradients; default: f32", PLACE(exchange), 0, 0,
-     EXCHANGES},
+    {&gy_option_exchange, GY_OPTION_CHOICE, "bf16 halves the bytes; default: f32",
+     PLACE(exchange), 0, 0, EXCHANGES},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
@@ -227,7 +225,6 @@ static gy_train_options train_options(train_job *job)
                                                    GY_OPTIMIZER_ADAMW};
     static const gy_schedule_kind schedules[] = {GY_SCHEDULE_CONSTANT, GY_SCHEDULE_STEP,
                                                  GY_SCHEDULE_COSINE, GY_SCHEDULE_LINEAR};
-    static const gy_dtype precisions[] = {GY_F32, GY_BF16, GY_F16};
     gy_train_options chosen = {
         .epochs = (int)settings.epochs,
         .steps = settings.steps,
@@ -261,8 +258,8 @@ static gy_train_options train_options(train_job *job)
         .arg = job,
         .servers = job->update.is_ps ? &job->servers : NULL,
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
-        .precision = precisions[gy_cli_options_choice(PRECISIONS, settings.precision)],
-        .exchange = precisions[gy_cli_options_choice(EXCHANGES, settings.exchange)],
+        .precision = gy_cli_type_of(settings.precision),
+        .exchange = gy_cli_type_of(settings.exchange),
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
@@ -657,17 +654,11 @@ static int check_settings(const char *name)
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
-    if (strcmp(settings.precision, "f32") != 0 && strcmp(settings.dtype, "f32") != 0) {
-        return gy_cli_report_usage(
-            "gyre train: --precision %s and --dtype %s exclude each other", settings.precision,
-            settings.dtype);
-    }
-    if (strcmp(settings.exchange, "f32") != 0 && strcmp(settings.dtype, "f32") != 0) {
-        return gy_cli_report_usage(
-            "gyre train: --exchange %s and --dtype %s exclude each other", settings.exchange,
-            settings.dtype);
-    }
-    const int clustered = gy_cli_cluster_check(settings.cluster, settings.mesh, settings.ranks);
+    const int typed = gy_cli_types_check(settings.dtype, settings.precision, settings.exchange);
+    const int clustered =
+        typed != GY_EXIT_OK
+            ? typed
+            : gy_cli_cluster_check(settings.cluster, settings.mesh, settings.ranks);
     const int piped =
         clustered != GY_EXIT_OK ? clustered : gy_cli_pipe_check(&settings.pipe, settings.mesh);
     const int pinned =
