@@ -240,6 +240,10 @@ GY_TEST(lists_of_stages_are_checked_before_they_run)
         {STAGES "none", "'none' is neither", 2},
         {"gyre train mlp -d digits --mesh pipe=2 --pipe-schedule 1f1b", "--micro-batches", 2},
         {"gyre train mlp -d digits -m 2 --chunks 2", "has no axis pipe", 2},
+        {"gyre train mlp -d digits --mesh pipe=2 -m 2 --chunks 2", "1f1b has one stage a", 2},
+        {"gyre plan pipe --schedule interleaved -p 2 -m 2 --lists computing >two && "
+         "gyre train mlp -d digits --mesh pipe=2 -m 2 --pipe-schedule two --chunks 3",
+         "the lists of 'two' have 4 stages on 2 ranks", 2},
         {"gyre train mlp -d digits --steps 1 --mesh pipe=2 -m 5 --pipe-schedule interleaved",
          "micro-batches", 1},
     };
@@ -249,7 +253,7 @@ GY_TEST(lists_of_stages_are_checked_before_they_run)
             fail_msg("'%s' ended with %d: %s", cases[i].line, status, output);
         }
     }
-    assert_int_equal(shell("rm -rf lists out"), 0);
+    assert_int_equal(shell("rm -rf lists two out"), 0);
 #undef STAGES
 }
 

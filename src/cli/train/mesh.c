@@ -110,7 +110,8 @@ static void print_row(const gy_cli_step *of, const gy_mesh_trial *r, bool has_mi
            gy_cli_size_text((double)r->step.memory_bytes, memory),
            gy_cli_size_text(r->step.sent_bytes, sent));
     if (has_micros && r->micro_batches > 0) {
-        printf("  %13d %s", r->micro_batches, schedule_of(of, r));
+        const char *schedule = schedule_of(of, r);
+        printf("  %13d%s%s", r->micro_batches, schedule[0] != '\0' ? " " : "", schedule);
     }
     printf("%s\n", r->fits ? "" : "  does not fit");
 }

@@ -37,7 +37,13 @@ int gy_cli_pipe_check(gy_cli_pipe *pipe, const char *mesh)
                                        of_pipe[i].name);
         }
     }
-    if (pipe->schedule == NULL || is_name(pipe->schedule)) {
+    const char *schedule = pipe->schedule != NULL ? pipe->schedule : "1f1b";
+    if (is_name(schedule) && pipe->chunks > 1 && strcmp(schedule, "interleaved") != 0) {
+        return gy_cli_report_usage("gyre train: --chunks %d: %s has one stage a rank: expected "
+                                   "--pipe-schedule interleaved, or lists",
+                                   (int)pipe->chunks, schedule);
+    }
+    if (is_name(schedule)) {
         return GY_EXIT_OK;
     }
     if (access(pipe->schedule, F_OK) != 0) {
