@@ -129,7 +129,7 @@ GY_TEST(a_cut_by_names_has_as_many_as_stages_but_one)
     assert_ok(gy_train_defaults(
         &GY_OPTIONS(gy_train_options, .batch = BATCH, .cut = "dense2.weight"), &filled));
     assert_status(gy_model_build(model, &filled), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "1 names make 2 stages, the mesh has 1"));
+    assert_non_null(strstr(gy_error_text(), "1 name makes 2 stages, the mesh has 1"));
     gy_model_free(model);
 }
 

@@ -204,9 +204,10 @@ gy_status gy_train_cut(gy_model *model, const gy_train_options *options)
         names[count++] = name;
     }
     const gy_status status =
-        count == stages - 1 ? gy_graph_cut(model->graph, (const char *const *)names, count)
-                            : gy_fail(GY_ARG, "cut: %d names make %d stages, the mesh has %d",
-                                      count, count + 1, stages);
+        count == stages - 1
+            ? gy_graph_cut(model->graph, (const char *const *)names, count)
+            : gy_fail(GY_ARG, "cut: %d name%s %d stages, the mesh has %d", count,
+                      count == 1 ? " makes" : "s make", count + 1, stages);
     gy_text_free(&copy);
     return status;
 }
