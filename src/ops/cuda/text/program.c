@@ -260,7 +260,7 @@ static void print_split(program *p, const bool *dims, const char *from, const ch
 
 static void write_store(program *p)
 {
-    bool live[GY_PLAN_RANK];
+    bool live[GY_PLAN_RANK] = {false};
     for (int dim = 0; dim < p->plan.rank; dim++) {
         live[dim] = is_live(p, dim);
     }
@@ -451,7 +451,7 @@ static void write_reduce(program *p, const group *g)
 {
     const gy_plan_output *out = &p->plan.outputs[g->reduced[0]];
     const int64_t jobs = g->kept * g->pieces;
-    bool kept[GY_PLAN_RANK], folded[GY_PLAN_RANK];
+    bool kept[GY_PLAN_RANK] = {false}, folded[GY_PLAN_RANK] = {false};
     char name[NAME_BYTES];
     for (int dim = 0; dim < p->plan.rank; dim++) {
         kept[dim] = is_live(p, dim) && out->strides[dim] != 0;

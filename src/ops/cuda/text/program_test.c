@@ -17,8 +17,7 @@ typedef struct trial {
     bool has_seed; /* the last input */
     int usable[REGISTERS_MAX], usable_count;
     gy_dtype types[REGISTERS_MAX];
-    bool is_full[REGISTERS_MAX]; /* of the common shape */
-    int products;                /* steps that multiply: few, so that sums stay small */
+    int products; /* steps that multiply: few, so that sums stay small */
     gy_view inputs[INPUTS_MAX], wanted[GY_OP_OUTPUTS_MAX], got[GY_OP_OUTPUTS_MAX];
     void *memory[INPUTS_MAX];
     gy_type output_types[GY_OP_OUTPUTS_MAX];
@@ -59,11 +58,10 @@ static void draw_elements(const gy_view *view, gy_random *random)
     }
 }
 
-static void add_register(trial *t, gy_dtype dtype, bool is_full)
+static void add_register(trial *t, gy_dtype dtype)
 {
     const int r = t->program.input_count + t->program.step_count;
     t->types[r] = dtype;
-    t->is_full[r] = is_full;
     t->usable[t->usable_count++] = r;
 }
 
@@ -92,7 +90,7 @@ static void draw_input(trial *t, gy_dtype dtype, gy_random *random)
     if (has_gaps && rank > 0) {
         t->inputs[i] = gy_view_cut(&t->inputs[i], rank - 1, 0, sizes[rank - 1], 2);
     }
-    add_register(t, dtype, i == 0);
+    add_register(t, dtype);
     p->input_count++;
 }
 
@@ -176,14 +174,12 @@ static void draw_step(trial *t, gy_random *random)
     const int first = t->usable[below(random, t->usable_count)];
     const gy_dtype type = t->types[first];
     gy_dtype result = type;
-    bool is_full = t->is_full[first];
     step->inputs[0] = (int16_t)first;
     if (type == GY_BF16 || type == GY_F16 || (has_casts(type) && below(random, 6) == 0)) {
         step->op = &gy_ops_row_cast;
         result = step->attributes.cast.dtype = draw_target(type, random);
     } else if (t->has_seed && is_real(type) && below(random, 3) == 0) {
         make_dropout(t, step, random);
-        is_full = true;
     } else {
         step->op = draw_op(type, random);
         const bool multiplies = step->op == &gy_ops_row_mul || step->op == &gy_ops_row_square;
@@ -193,12 +189,10 @@ static void draw_step(trial *t, gy_random *random)
         }
         for (int i = 1; i < step->op->input_count; i++) {
             step->inputs[i] = (int16_t)find_register(t, type, random);
-            is_full = is_full || t->is_full[step->inputs[i]];
         }
         if (step->op == &gy_ops_row_select) {
             step->inputs[0] = (int16_t)mask;
             step->inputs[2] = (int16_t)first;
-            is_full = is_full || t->is_full[mask];
         }
         const gy_op *const compare[] = {&gy_ops_row_equal,   &gy_ops_row_not_equal,
                                         &gy_ops_row_less,    &gy_ops_row_less_equal,
@@ -207,7 +201,7 @@ static void draw_step(trial *t, gy_random *random)
             result = step->op == compare[k] ? GY_U8 : result;
         }
     }
-    add_register(t, result, true);
+    add_register(t, result);
     t->program.step_count++;
 }
 
@@ -369,7 +363,7 @@ static void compare(const trial *t, int number)
 
 static void run_both_ways(const texts *all, trial *t, int number)
 {
-    gy_view first[GY_OP_OUTPUTS_MAX];
+    gy_view first[GY_OP_OUTPUTS_MAX] = {{NULL}};
     gy_kernel_call call = call_of(t, t->got);
     for (int order = 0; order < 2; order++) {
         texts_order(all, order);
@@ -381,6 +375,7 @@ static void run_both_ways(const texts *all, trial *t, int number)
                 first[o].data = gy_alloc("test", bytes);
                 memcpy(first[o].data, t->got[o].data, bytes);
             } else {
+                assert_non_null(first[o].data);
                 if (memcmp(first[o].data, t->got[o].data, bytes) != 0) {
                     fail_msg("program %d, output %d: other bits in another order", number, o);
                 }

@@ -119,7 +119,7 @@ static void run_example(const texts *all, example *e)
     gy_kernel_call reference = call_of(e, e->wide, e->wanted);
     gy_kernel_call call = call_of(e, e->inputs, e->got);
     assert_ok(e->op->reference(&reference));
-    void *first[GY_OP_OUTPUTS_MAX];
+    void *first[GY_OP_OUTPUTS_MAX] = {NULL};
     for (int order = 0; order < 2; order++) {
         texts_order(all, order);
         assert_int_equal(texts_run(all, e->at, &call), UINT64_MAX);
@@ -428,7 +428,7 @@ GY_TEST(texts_give_what_plain_definitions_give)
     assert_true(gy_ops_all_count < 256);
     for (int row = 0; row < gy_ops_all_count; row++) {
         const gy_op *op = gy_ops_all[row];
-        gy_ops_sample sample;
+        gy_ops_sample sample = {.input_count = 0};
         if (gy_cuda_text_reason(op) != NULL || op == &gy_ops_row_fused) {
             continue;
         }
@@ -448,6 +448,52 @@ GY_TEST(texts_give_what_plain_definitions_give)
             fail_msg("%s: no sample has a text: %s", op->name, b->all.reason);
         }
     }
+    run_all(b);
+    gy_free(b);
+}
+
+/* ---- what is no number, and infinities ---- */
+
+static bool takes_odd_values(const gy_op *op)
+{
+    static const gy_op *const ops[] = {&gy_ops_row_softmax,  &gy_ops_row_log_softmax,
+                                       &gy_ops_row_argmax,   &gy_ops_row_max_pool_gradient,
+                                       &gy_ops_row_cumsum,   &gy_ops_row_layer_norm,
+                                       &gy_ops_row_max,      &gy_ops_row_cross_entropy,
+                                       &gy_ops_row_transpose};
+    size_t n = 0;
+    while (n < GY_COUNT(ops) && ops[n] != op) {
+        n++;
+    }
+    return n < GY_COUNT(ops);
+}
+
+GY_TEST(odd_values_go_where_plain_definitions_let_them)
+{
+    const double odd[] = {NAN, INFINITY, -INFINITY, -0.0};
+    gy_random random = {.key = gy_test_seed()};
+    bench *b = gy_alloc_zero("test", 1, sizeof(*b));
+    texts_open(&b->all);
+    for (size_t n = 0; n < 8 * GY_COUNT(long_samples); n++) {
+        const long_sample *from = &long_samples[n / 8];
+        if (!takes_odd_values(from->op) || from->sample.inputs[0].dtype != GY_F64) {
+            continue;
+        }
+        example *e = &b->examples[b->count];
+        make_example(e, from->op, &from->sample, n % 2 == 1, &random);
+        gy_view *x = &e->inputs[0], *wide = &e->wide[0];
+        for (int k = 0; k < 3; k++) {
+            const int64_t at = ops_random_in(&random, 0, gy_view_count(x) - 1);
+            const double value = odd[n / 2 % GY_COUNT(odd)];
+            gy_element_set(x->dtype, x->data, at, value);
+            gy_element_set(wide->dtype, wide->data, at, value);
+        }
+        const gy_kernel_call call = call_of(e, e->inputs, e->got);
+        e->at = texts_add(&b->all, &call);
+        assert_int_equal(e->at, b->count);
+        b->count++;
+    }
+    assert_in_range(b->count, 60, CASES_MAX);
     run_all(b);
     gy_free(b);
 }

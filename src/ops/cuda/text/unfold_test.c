@@ -40,7 +40,7 @@ static gy_kernel_call call_of(conv_case *c, gy_view *output)
 
 static void draw_case(conv_case *c, const gy_op *op, gy_random *random)
 {
-    gy_ops_sample sample;
+    gy_ops_sample sample = {.input_count = 0};
     gy_type types[2], result;
     assert_true(ops_random_sample(op, random, &sample));
     *c = (conv_case){.op = op, .attributes = sample.attributes};
@@ -161,7 +161,7 @@ GY_TEST(convolutions_are_products_of_columns)
 static void check_finish(texts *all, const gy_op *op, bool has_bias, bool is_relu,
                          gy_random *random)
 {
-    gy_ops_sample sample;
+    gy_ops_sample sample = {.input_count = 0};
     gy_type types[3], result;
     gy_view inputs[3], wanted, got;
     assert_true(ops_random_sample(op, random, &sample));
