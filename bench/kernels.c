@@ -400,26 +400,41 @@ static void make_lenet(int64_t batch)
 
 /* ---- a language model: B batches of 128 positions, 4 heads of 64, 512 classes ---- */
 
-static void attention(int64_t batch, bool is_causal)
+/* The view in bf16. */
+static gy_view narrowed(gy_view wide)
+{
+    gy_view half = value(wide.sizes, wide.rank);
+    half.dtype = GY_BF16;
+    must(gy_view_copy(&half, &wide));
+    return half;
+}
+
+static void attention(int64_t batch, bool is_causal, bool is_half)
 {
     const int64_t t = 128, h = 4, d = 64;
     const double products = 2.0 * (double)(batch * h * t * t * d) * (is_causal ? 0.5 : 1);
-    item it =
-        new_item(is_causal ? "causal attention" : "attention", &gy_ops_row_attention, 3, 2);
+    item it = new_item(is_half     ? "causal attention of bf16"
+                       : is_causal ? "causal attention"
+                                   : "attention",
+                       &gy_ops_row_attention, 3, 2);
     it.attributes.attention.is_causal = is_causal;
     for (int i = 0; i < 3; i++) {
         it.inputs[i] = value(SIZES(batch, t, h, d));
+        it.inputs[i] = is_half ? narrowed(it.inputs[i]) : it.inputs[i];
     }
     it.outputs[0] = value(SIZES(batch, t, h, d));
     it.outputs[1] = value(SIZES(batch, h, t));
     it.flops = 2 * products;
     add(&it);
-    item back = new_item(is_causal ? "its gradient (causal)" : "its gradient",
+    item back = new_item(is_half     ? "its gradient (causal, bf16)"
+                         : is_causal ? "its gradient (causal)"
+                                     : "its gradient",
                          &gy_ops_row_attention_gradient, 6, 3);
     back.attributes = it.attributes;
     memcpy(back.inputs, it.inputs, 3 * sizeof(it.inputs[0]));
     memcpy(back.inputs + 3, it.outputs, 2 * sizeof(it.outputs[0]));
     back.inputs[5] = value(SIZES(batch, t, h, d));
+    back.inputs[5] = is_half ? narrowed(back.inputs[5]) : back.inputs[5];
     for (int i = 0; i < 3; i++) {
         back.outputs[i] = value(SIZES(batch, t, h, d));
     }
@@ -489,8 +504,9 @@ static void make_gpt(int64_t batch)
     gpt_product(rows, width, width);
     gpt_product(rows, width, 4 * width);
     gpt_product(rows, 4 * width, width);
-    attention(batch, true);
-    attention(batch, false);
+    attention(batch, true, false);
+    attention(batch, true, true);
+    attention(batch, false, false);
     item copy = new_item("a copy, for comparison", &gy_ops_row_broadcast_to, 1, 1);
     copy.inputs[0] = value(SIZES(rows, width));
     copy.outputs[0] = value(SIZES(rows, width));

@@ -90,7 +90,7 @@ def compare(options, model, batch, bar):
         peer.close()
     medians = [statistics.median(column) * 1e3 for column in zip(*rounds)]
     ratios = [statistics.median(row[0] / row[k] for row in rounds) for k in range(1, len(peers))]
-    floor = flops(model, batch) / (options.peak * 1e9)
+    floor = flops(model, batch) / (options.peak * (1 if options.precision == "f32" else 2) * 1e9)
     wide = [medians[2], ratios[1]] if len(peers) > 2 else []
     return [model, batch, medians[0], medians[1], ratios[0], bar, floor * 1e3] + wide + [about]
 
@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--compile", action="store_true", help="the peer compiles and fuses its step")
-    parser.add_argument("--peak", type=float, default=268.0, help="GFLOP/s of one core in the precision")
+    parser.add_argument("--peak", type=float, default=268.0, help="float32 GFLOP/s of one core; of bf16 twice that")
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--only", default="", help="a model, or a model and batch as mlp64")
     options = parser.parse_args()
