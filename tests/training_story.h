@@ -77,7 +77,8 @@ typedef struct story {
     gy_recompute recompute;
     bool predicts; /* what is made again */
     const char *cut;
-    const char *folder; /* NULL: no checkpoints */
+    const gy_parameter_pin *pin; /* NULL: none */
+    const char *folder;          /* NULL: no checkpoints */
     bool resumes;
     int64_t limit;
     struct {
@@ -111,7 +112,8 @@ static inline gy_status story_train(story *s, int rank, gy_model *model)
     const gy_train_options options = GY_OPTIONS(
         gy_train_options, .steps = STEPS, .batch = s->batch > 0 ? s->batch : BATCH,
         .accumulate = s->accumulate, .micro_batches = s->micros, .pipe_schedule = s->schedule,
-        .chunks = s->chunks, .zero = s->zero, .cut = s->cut, .clip_norm = 0.3,
+        .chunks = s->chunks, .zero = s->zero, .pins = s->pin, .pin_count = s->pin != NULL,
+        .cut = s->cut, .clip_norm = 0.3,
         .optimizer = s->kind == MLP ? GY_OPTIMIZER_MOMENTUM : GY_OPTIMIZER_ADAMW, .rate = 0.01,
         .weight_decay = 0.01, .seed = 3, .recompute = s->recompute,
         .checkpoint_folder = s->folder, .resume = s->resumes, .step_limit = s->limit);

@@ -103,4 +103,35 @@ GY_TEST(checkpoints_go_on_on_other_meshes)
     kit_remove_folder(folder);
 }
 
+/* A pattern is of parameters: state lies where the rows are, whatever it says, also in a
+ * checkpoint. */
+GY_TEST(pins_leave_what_batches_hand_on)
+{
+    static const gy_parameter_pin whole = {"*", "data", {.kind = GY_REPLICATE}};
+    static const gy_parameter_pin parts = {"*", "data", {.kind = GY_SHARD}};
+    static story alone, first, second;
+    char folder[] = "/tmp/gyre-carried-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    alone = (story){.kind = LSTM, .axes = "data=1", .accumulate = 1};
+    (void)story_play(&alone);
+    first = (story){.kind = LSTM,
+                    .axes = "data=2,model=2",
+                    .zero = 2,
+                    .accumulate = 1,
+                    .micros = 3,
+                    .pin = &whole,
+                    .folder = folder,
+                    .limit = 2};
+    (void)story_play(&first);
+    second = (story){.kind = LSTM,
+                     .axes = "data=3",
+                     .accumulate = 1,
+                     .micros = 3,
+                     .pin = &parts,
+                     .folder = folder,
+                     .resumes = true};
+    story_assert_same(&alone, &second, story_play(&second));
+    kit_remove_folder(folder);
+}
+
 GY_TEST_MAIN(NULL, NULL)

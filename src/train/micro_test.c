@@ -109,6 +109,39 @@ GY_TEST(gradients_are_exchanged_once_an_update)
     }
 }
 
+/* Stage 3 would cut what the pin keeps whole. */
+static gy_status train_pinned(kit_rank *me)
+{
+    const gy_parameter_pin *pin = me->arg;
+    gy_model *model = NULL;
+    gy_dataset set = story_set(MLP);
+    gy_mesh *mesh = NULL;
+    gy_train_result result;
+    GY_TRY(gy_mesh_new(me->comm, "data=2", &mesh));
+    GY_TRY(story_model(MLP, mesh, &model));
+    GY_TRY(gy_train(model, &set, NULL,
+                    &GY_OPTIONS(gy_train_options, .steps = 1, .batch = 8, .zero = 3,
+                                .pins = pin, .pin_count = pin != NULL, .rate = 0.1),
+                    &result));
+    GY_ASSERT(gy_model_is_sharded(model) == (pin == NULL));
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    gy_mesh_free(mesh);
+    return GY_OK;
+}
+
+GY_TEST(a_pin_that_keeps_parameters_whole_wins_over_zero)
+{
+    static const gy_parameter_pin whole = {"*", "data", {.kind = GY_REPLICATE}};
+    kit_rank members[KIT_RANKS_MAX];
+    for (int i = 0; i < 2; i++) {
+        kit_run_ranks(2, train_pinned, i == 0 ? NULL : (void *)(uintptr_t)&whole, members);
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(members[rank].error.status, GY_OK);
+        }
+    }
+}
+
 /* ---- refusals ---- */
 
 /* Subtracts the mean over the batch. */

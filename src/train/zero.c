@@ -92,12 +92,16 @@ gy_status gy_train_slots_outline(const gy_model *model, bool has_state, gy_bundl
     return GY_OK;
 }
 
-/* Does the pattern name the slot, or the parameter that it is state of? */
+/* Does the pattern name the slot, or the parameter that it is state of? State that batches hand
+ * on is of none: it lies where the rows are. */
 static bool is_named(const char *pattern, const gy_train_slot *slot)
 {
     char name[GY_TRAIN_NAME_BYTES];
     snprintf(name, sizeof(name), "%s", slot->name);
     char *state = slot->kind == GY_SLOT_STATE ? strrchr(name, '/') : NULL;
+    if (state != NULL && strcmp(state, "/" GY_TRAIN_CARRIED) == 0) {
+        return false;
+    }
     if (state != NULL) {
         *state = '\0';
     }
@@ -151,7 +155,7 @@ static gy_status pin_slots(const gy_model *model, const gy_train_options *option
     }
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
-        if (node_of(model, slot)->pins[GY_AXIS_DATA].kind == GY_REPLICATE) {
+        if ((node_of(model, slot)->pinned_kinds >> GY_AXIS_DATA & 1) == 0) {
             GY_TRY(gy_pin(slot->node, "data", placement_of(model, slot, stage, ranks)));
         }
     }
@@ -410,6 +414,7 @@ static gy_status predict_other(const gy_model *model, const gy_train_options *op
         gy_graph_node *node = node_of(model, &model->slots[i]);
         if (!gy_graph_has_rows(node)) {
             node->pins[GY_AXIS_DATA] = (gy_placement){.kind = GY_REPLICATE};
+            node->pinned_kinds &= (uint8_t) ~(1u << GY_AXIS_DATA);
         }
     }
     GY_TRY(pin_slots(model, options, stage, ranks));
