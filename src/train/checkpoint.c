@@ -413,9 +413,10 @@ static gy_status shared_text(const gy_model *model, const gy_train_options *o,
                              gy_dataset *train, const gy_dataset *test, gy_text *text)
 {
     GY_ASSERT(model->comm != NULL && o->pin_count >= 0);
-    gy_text_add(text, "tests %lld, zero %d, recompute %d, chunks %d, patience %d, ",
+    gy_text_add(text,
+                "tests %lld, zero %d, recompute %d, micro-batches %d, chunks %d, patience %d, ",
                 (long long)(test != NULL ? test->count : 0), o->zero, (int)o->recompute,
-                o->chunks, o->patience);
+                o->micro_batches, o->chunks, o->patience);
     gy_text_add(text, "memory %llu, cut %s, pipe-schedule %s, ",
                 (unsigned long long)o->memory_bytes, o->cut != NULL ? o->cut : "-",
                 o->pipe_schedule != NULL ? o->pipe_schedule : "-");

@@ -468,7 +468,7 @@ static gy_status train_unlike(kit_rank *me)
     GY_TRY(story_model(MLP, mesh, &model));
     options.steps = 2;
     options.batch = options.batch > 0 ? options.batch : 8;
-    options.micro_batches = 2;
+    options.micro_batches = options.micro_batches > 0 ? options.micro_batches : 2;
     gy_status status = gy_train(model, &set, NULL, &options, &result);
     if (status >= 0) {
         gy_train_result_free(&result);
@@ -486,6 +486,8 @@ GY_TEST(ranks_that_do_not_train_alike_say_in_what)
         {{{.seed = 3}, {.seed = 4}}, "rank 1 has 'seed 4', rank 0 'seed 3'"},
         {{{.pipe_schedule = "gpipe"}, {.pipe_schedule = "1f1b"}},
          "has 'pipe-schedule 1f1b', rank 0 'pipe-schedule gpipe'"},
+        {{{.micro_batches = 4}, {.micro_batches = 2}},
+         "has 'micro-batches 2', rank 0 'micro-batches 4'"},
         {{{.batch = 8}, {.batch = 6}}, "has 'batch 6', rank 0 'batch 8'"},
         {{{.loss_scale = 0}, {.weight_decay_rank_min = 2}},
          "has 'weight decay from rank 2', rank 0 'steps 2'"},
