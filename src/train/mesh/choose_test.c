@@ -106,7 +106,7 @@ static void assert_chosen(const char *axes)
 GY_TEST(far_is_slow_so_stages_lie_across)
 {
     const gy_virtual_cluster slow = two_by_two(100e6), equal = two_by_two(10e9);
-    const gy_train_options options = {.batch = 64};
+    const gy_train_options options = {.batch = 128};
     gy_mesh_search search = search_of(&slow, &options, NULL);
     assert_ok(gy_mesh_choose(&search, NULL, &choice));
     assert_chosen("pipe=2,model=2");
