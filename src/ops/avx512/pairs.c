@@ -8,7 +8,13 @@
 
 #include <string.h>
 
-enum { LANES = 16, BLOCK_ROWS = 6, BLOCK_VECTORS = 4 };
+enum {
+    LANES = 16,
+    HALVES = 2 * LANES,
+    BLOCK_COLUMNS = 4 * LANES,
+    BLOCK_ROWS = 6,
+    BLOCK_VECTORS = BLOCK_COLUMNS / LANES
+};
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
@@ -100,7 +106,7 @@ static void turn(const gy_pairs_operand *x, int64_t rows, int64_t columns, int64
 {
     const uint16_t *from = x->data;
     for (int64_t i = 0; i < rows; i += LANES) {
-        for (int64_t j = 0; j < columns; j += 2 * LANES) {
+        for (int64_t j = 0; j < columns; j += HALVES) {
             __m512i square[LANES];
             for (int64_t r = 0; r < LANES; r++) {
                 square[r] = i + r < rows
@@ -171,7 +177,7 @@ INLINE void multiply_block(const block *at, const int rows, const int vectors)
         __m512bh b[BLOCK_VECTORS];
         UNROLL for (int v = 0; v < vectors; v++)
         {
-            b[v] = (__m512bh)_mm512_loadu_si512(at->b + p * at->b_length + v * LANES);
+            b[v] = (__m512bh)_mm512_loadu_si512(at->b + p * at->b_length + (int64_t)v * LANES);
         }
         UNROLL for (int r = 0; r < rows; r++)
         {
@@ -190,8 +196,9 @@ INLINE void multiply_block(const block *at, const int rows, const int vectors)
     {
         UNROLL for (int v = 0; v < vectors; v++)
         {
-            float *c = at->c + r * at->c_step + v * LANES;
-            const __mmask16 there = lanes(at->columns - v * LANES);
+            const int64_t column = (int64_t)v * LANES;
+            float *c = at->c + r * at->c_step + column;
+            const __mmask16 there = lanes(at->columns - column);
             const __m512 before =
                 at->adds ? _mm512_maskz_loadu_ps(there, c) : _mm512_setzero_ps();
             _mm512_mask_storeu_ps(c, there, _mm512_fmadd_ps(alpha, sums[r][v], before));
@@ -237,8 +244,8 @@ void gy_pairs_multiply(const gy_pairs *p)
         interleave(&p->b, p->k, p->n, length, b);
     }
     const words all = words_of_a(p, a);
-    for (int64_t j = 0; j < p->n; j += BLOCK_VECTORS * LANES) {
-        const int64_t columns = GY_MIN(p->n - j, (int64_t)BLOCK_VECTORS * LANES);
+    for (int64_t j = 0; j < p->n; j += BLOCK_COLUMNS) {
+        const int64_t columns = GY_MIN(p->n - j, (int64_t)BLOCK_COLUMNS);
         for (int64_t i = 0; i < p->m; i += BLOCK_ROWS) {
             const block at = {
                 .a = {all.data + i * all.row_bytes, all.row_bytes, all.pair_bytes},

@@ -23,14 +23,16 @@ static gy_view value(gy_random *random, gy_dtype dtype, const int64_t *sizes, in
     return view;
 }
 
-static void run_by(const gy_kernel *kernel, const gy_kernel_query *query, gy_view *outputs)
+static void run_by(const gy_kernel *kernel, const gy_kernel_query *query, gy_view *outputs,
+                   gy_engine *engine)
 {
     gy_kernel_call call = {.op = query->op,
                            .attributes = query->attributes,
                            .inputs = query->inputs,
                            .input_count = query->input_count,
                            .outputs = outputs,
-                           .output_count = query->output_count};
+                           .output_count = query->output_count,
+                           .engine = engine};
     call.workspace = gy_alloc("test", kernel->workspace_bytes(query));
     assert_non_null(call.workspace);
     assert_ok(kernel->prepare(query, &call.state));
@@ -57,7 +59,7 @@ static void run(const gy_op *op, const gy_attributes *attributes, gy_view *input
     const gy_kernel_query query = query_of(op, attributes, inputs, input_count, outputs);
     const gy_kernel *kernel = gy_kernel_choose(&query);
     assert_non_null(kernel);
-    run_by(kernel, &query, outputs);
+    run_by(kernel, &query, outputs, NULL);
 }
 
 static gy_dtype result_of(gy_dtype operands)
@@ -248,20 +250,43 @@ static void compare(const heads *a, const char *how, int first, int count)
     /* Probabilities and slopes are rounded to bf16 for their products; f16 is widened. */
     const double share = a->dtype == GY_BF16 ? 0x1p-8 : 0x1p-14;
     for (int k = 0; k < count; k++) {
-        const double *expected = a->expected[first + k], *size = a->size[first + k];
+        const int which = first + k;
+        GY_ASSERT(which >= 0 && which < (int)GY_COUNT(names));
+        const double *expected = a->expected[which], *size = a->size[which];
         for (int64_t i = 0; i < gy_view_count(&a->got[k]); i++) {
             const double got = gy_element_get(GY_F32, a->got[k].data, i);
-            const double most = (first + k == 1 ? 0x1p-14 : share) * size[i];
+            const double most = (which == 1 ? 0x1p-14 : share) * size[i];
             if (!(fabs(got - expected[i]) <= most)) {
                 fail_msg("%s %s (%lld,%lld,%lld,%lld,%lld,%lld)%s: %s %lld is %.9g, expected "
                          "%.9g within %.3g",
                          gy_dtype_name(a->dtype), how, (long long)a->b, (long long)a->t,
                          (long long)a->s, (long long)a->h, (long long)a->d, (long long)a->e,
-                         a->is_causal ? " causal" : "", names[first + k], (long long)i, got,
+                         a->is_causal ? " causal" : "", names[which], (long long)i, got,
                          expected[i], most);
             }
         }
     }
+}
+
+/* Pieces that run beside each other give the same bits. */
+static void check_workers(const gy_kernel *kernel, const gy_kernel_query *query, gy_view *got)
+{
+    gy_engine *engine = NULL;
+    gy_view again[3];
+    gy_kernel_query shared = *query;
+    shared.workers = 3;
+    assert_ok(gy_engine_new(&(gy_engine_options){.workers = 3}, &engine));
+    for (int k = 0; k < query->output_count; k++) {
+        again[k] = got[k];
+        again[k].data = gy_alloc("test", gy_view_bytes(&got[k]));
+        assert_non_null(again[k].data);
+    }
+    run_by(kernel, &shared, again, engine);
+    for (int k = 0; k < query->output_count; k++) {
+        assert_memory_equal(again[k].data, got[k].data, gy_view_bytes(&got[k]));
+    }
+    free_views(again, query->output_count);
+    gy_engine_free(engine);
 }
 
 /* By every kernel that takes it; how many do? */
@@ -276,8 +301,9 @@ static int run_all(heads *a, bool is_forward)
     for (const gy_kernel *const *kernel = gy_ops_kernels(op); *kernel != NULL; kernel++) {
         if ((*kernel)->accepts(&query)) {
             taken++;
-            run_by(*kernel, &query, a->got);
+            run_by(*kernel, &query, a->got, NULL);
             compare(a, (*kernel)->name, is_forward ? 0 : 2, op->output_count);
+            check_workers(*kernel, &query, a->got);
         }
     }
     return taken;
