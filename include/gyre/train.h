@@ -368,6 +368,10 @@ typedef struct gy_train_options {
        bytes of f32, in which updates go on; also on one rank, so that ranks learn alike. 0 or
        GY_F32: as they are. Of models of f32. Excludes `servers`, which have a codec. */
     gy_dtype exchange;
+    /* 1 and its number as the driver counts devices from 0: what pays there runs on that
+       device, parameters that it updates lie in its memory. 0: GYRE_DEVICE says which, else
+       none; -1: none. GY_NOTFOUND no driver, device or library, which are named. */
+    int device;
 } gy_train_options;
 
 /**

@@ -593,6 +593,12 @@ GY_MUST_CHECK gy_status gy_session_spent(const gy_session *session, const gy_nod
                                          int fetch_count, gy_session_runs *runs);
 void gy_session_runs_free(gy_session_runs *runs);
 
+/**
+ * From now on programs run on this device what pays there. Before the first run. The device
+ * outlives the session. GY_NOMEM; GY_LIMIT. @threads owner
+ */
+GY_MUST_CHECK gy_status gy_session_set_device(gy_session *session, gy_device *device);
+
 /** Take the time of each node in the runs to come. @threads owner */
 void gy_session_set_timed(gy_session *session, bool is_timed);
 /** The compiled graph of the last run, borrowed until the next; NULL: there was none. */

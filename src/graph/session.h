@@ -221,11 +221,6 @@ gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot);
 /** Have its newer value here, and from now on only here. */
 gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot);
 /**
- * From now on programs run on this device what pays there. Before the first run. The device
- * outlives the session. GY_NOMEM; GY_LIMIT. @threads owner
- */
-GY_MUST_CHECK gy_status gy_session_set_device(gy_session *session, gy_device *device);
-/**
  * Fill this rank's part of a new parameter: a pure function of (seed, name, element of the
  * whole), whatever the part.
  * @param type     of the whole

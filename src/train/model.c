@@ -2,6 +2,7 @@
  * A sequential model: its graph, its session, and the parameters that outlive both.
  */
 #include "graph/graph.h"
+#include "ops/cuda/executor.h"
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
@@ -201,9 +202,35 @@ static void drop_built(gy_model *model)
     drop_update(&model->update);
 }
 
+/* What the options of a training (NULL: there are none) ask for, unless a device is lent. */
+static gy_status open_device(gy_model *model, const gy_train_options *options)
+{
+    GY_ASSERT(model->session == NULL);
+    if (model->device != NULL && !model->owns_device) {
+        return GY_OK;
+    }
+    model->device = NULL;
+    model->owns_device = false;
+    GY_TRY(gy_cuda_executor_choose(options != NULL ? options->device : -1, &model->device));
+    model->owns_device = model->device != NULL;
+    return GY_OK;
+}
+
+/* No session uses it any more. */
+static void close_device(gy_model *model)
+{
+    GY_ASSERT(model->device != NULL || !model->owns_device);
+    if (model->owns_device) {
+        gy_cuda_executor_close(model->device);
+    }
+    model->device = NULL;
+    model->owns_device = false;
+}
+
 static gy_status build_all(gy_model *model, const gy_train_options *options)
 {
     model->chunks = options != NULL ? gy_train_chunks(model, options) : 0;
+    GY_TRY(open_device(model, options));
     GY_TRY(gy_graph_new(&model->graph));
     GY_TRY(build_forward(model));
     GY_TRY(check_expected(model));
@@ -226,6 +253,9 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
                                              .has_no_overlap = model->has_no_overlap,
                                              .chunks = model->chunks},
                        &model->session));
+    if (model->device != NULL) {
+        GY_TRY(gy_session_set_device(model->session, model->device));
+    }
     if (model->is_lazy) {
         gy_session_set_fill(model->session, gy_session_fill_from, model->source);
     }
@@ -253,11 +283,15 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
         status = carry_over(model, old.session, old.slots, old.slot_count);
     }
     if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
         drop_built(model);
+        close_device(model);
         *model = old; /* the model stays what it was */
-        return status;
+        return gy_error_raise(&error);
     }
     drop_built(&old);
+    close_device(&old);
     return GY_OK;
 }
 
@@ -456,6 +490,7 @@ void gy_model_free(gy_model *model)
         return;
     }
     drop_built(model);
+    close_device(model);
     for (int i = 0; model->class_names != NULL && i < model->classes; i++) {
         gy_free(model->class_names[i]);
     }

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "graph/files/files.h"
+#include "ops/device.h"
 #include "train/train.h"
 
 #include <gyre/data.h>
@@ -97,6 +98,8 @@ struct gy_model {
     bool is_lazy;              /* parts are read from there when they are first used */
     const gy_bundle *expected; /* while it is made: the tensors that must fit, or NULL */
 
+    gy_device *device; /* of the session; NULL: the CPU alone */
+    bool owns_device;  /* else it is lent */
     gy_graph *graph;
     gy_session *session;
     gy_node x, labels, train_loss, loss, log_probabilities, predicted;

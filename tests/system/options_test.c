@@ -31,8 +31,7 @@ static const char words[] =
     "(i % 5 + 1) \":1\", (i % 7 + 7) \":0.5\" }' >rows; "
     "gyre ps simulate logistic -d rows \"$@\" >said 2>&1; }; "
     "is_plain() { cmp -s out/mlp/model.safetensors plain; }; same() { t \"$@\" && is_plain; }; "
-    "differs() { t \"$@\" && ! is_plain; }; "
-    "said() { gyre plan $1 | grep -v '^simulated in'; }; "
+    "differs() { t \"$@\" && ! is_plain; }; said() { gyre plan $1 | grep -v ^simulated; }; "
     "tells() { a=$(said \"$1\") && b=$(said \"$2\") && "
     "[ -n \"$a\" ] && [ \"$a\" != \"$b\" ]; }; export XDG_STATE_HOME=$PWD/state; "
     "m() { rm -rf mo; gyre mr \"$@\" -o mo >said 2>&1; }; "
@@ -68,8 +67,8 @@ static const struct {
      "2>&1 && [ $(grep -cx x said) = 3 ] && ! gyre run -n 1 --restarts-max 2 true 2>said"},
     {"run", "timeout", "gyre run -n 1 --timeout 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
     {"run", "grace", /* far less than the usual 2 s */
-     "begun=$(date +%s%N); "
-     "gyre run -n 1 --timeout 0.05 --grace 0.05 sh -c 'trap \"\" TERM; while :; do :; done'; "
+     "begun=$(date +%s%N); gyre run -n 1 --timeout 0.05 --grace 0.05 sh -c 'trap \"\" TERM; "
+     "while :; do :; done'; "
      "[ $? = 124 ] && [ $(($(date +%s%N) - begun)) -lt 1900000000 ]"},
     {"run", "pool", /* 16 MiB do not fit */
      "gyre run -n 2 --pool 64 $GYRE_BIN bench allreduce --duration 0.001 >said && "
@@ -138,6 +137,7 @@ static const struct {
      "grep -q '^  .*matmul f32.*: bf16$' said && ! cmp -s out/gpt/model.safetensors whole && "
      "n --precision f16 && grep -q '^loss scale 65536, steps skipped 0$' said && "
      "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said"},
+    {"train", "device", "same $P --device none && ! t $P --device x && grep -q 0.to.999 said"},
     {"train", "exchange",
      "t $P -n 2 --exchange bf16 --explain && grep -q ' bf16.* = allreduce' said && "
      "t $P -n 2 --explain && ! grep -q ' bf16.* = allreduce' said && "

@@ -30,7 +30,7 @@ static struct {
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
-    const char *precision, *exchange, *recompute, *update, *key, *simulate, *cluster;
+    const char *precision, *exchange, *recompute, *update, *key, *simulate, *cluster, *device;
     gy_cli_pipe pipe;
     gy_option_list pins;
     bool is_plaintext, resume, explain, stats, quiet;
@@ -141,6 +141,7 @@ static const gy_option options[] = {
      PRECISIONS},
     {&gy_option_exchange, GY_OPTION_CHOICE, "bf16 halves the bytes; default: f32",
      PLACE(exchange), 0, 0, EXCHANGES},
+    {&gy_option_device, GY_OPTION_TEXT, "default: none", PLACE(device), 0, 0, NULL},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
@@ -154,8 +155,8 @@ static const gy_option options[] = {
     {&gy_option_plaintext, GY_OPTION_FLAG, "to servers at loopback addresses",
      PLACE(is_plaintext), 0, 0, NULL},
     {&gy_option_simulate, GY_OPTION_TEXT,
-     "such as 'hosts=512,gpus=8,near=450GB/s,far=50GB/s,flops=400T'; trains nothing",
-     PLACE(simulate), 0, 0, NULL},
+     "such as 'hosts=512,gpus=8,near=450GB/s,far=50GB/s'; trains nothing", PLACE(simulate), 0,
+     0, NULL},
     {&gy_option_overlap, GY_OPTION_CHOICE, "default: on", PLACE(overlap), 0, 0, "on|off"},
     {&gy_option_explain, GY_OPTION_FLAG, "how one step is compiled and placed; then train",
      PLACE(explain), 0, 0, NULL},
@@ -181,8 +182,7 @@ typedef struct train_job {
     gy_model *model;
     gy_progress_bar *bar;
     gy_train_result result;
-    double samples; /* of a step */
-    double epoch_steps[MAX_EPOCHS], epoch_losses[MAX_EPOCHS];
+    double samples /* of a step */, epoch_steps[MAX_EPOCHS], epoch_losses[MAX_EPOCHS];
     size_t epoch_count;
     char folder[PATH_BYTES / 2];
 } train_job;
@@ -260,6 +260,7 @@ static gy_train_options train_options(train_job *job)
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
         .precision = gy_cli_type_of(settings.precision),
         .exchange = gy_cli_type_of(settings.exchange),
+        .device = settings.simulate != NULL ? -1 : gy_cli_device_of(settings.device),
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
@@ -644,17 +645,16 @@ static int check_settings(const char *name)
     if (settings.epochs > 0 && settings.steps > 0) {
         return gy_cli_report_usage("gyre train: --epochs and --steps: expected one of both");
     }
-    if (settings.resume && settings.checkpoints == NULL) {
-        return gy_cli_report_usage("gyre train: --resume needs --checkpoints FOLDER");
-    }
-    if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
-        return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
+    if ((settings.resume || settings.checkpoint_every > 0) && settings.checkpoints == NULL) {
+        return gy_cli_report_usage("gyre train: --%s needs --checkpoints FOLDER",
+                                   settings.resume ? "resume" : "checkpoint-every");
     }
     if (strcmp(settings.recompute, "auto") == 0 && settings.memory == 0 &&
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
-    const int typed = gy_cli_types_check(settings.dtype, settings.precision, settings.exchange);
+    const int typed = gy_cli_types_check(settings.dtype, settings.precision, settings.exchange,
+                                         settings.device);
     const int clustered =
         typed != GY_EXIT_OK
             ? typed

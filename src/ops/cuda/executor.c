@@ -2,6 +2,7 @@
  * An executor's queue. Copies go through pinned memory that is kept; what the host waits for
  * stands in a list in the order of the stream, each with its event.
  */
+#include "base/setting_index.h"
 #include "ops/cuda/executor_priv.h"
 
 #include <gyre/info.h>
@@ -371,6 +372,18 @@ gy_status gy_cuda_executor_open(int index, gy_device **device)
     }
     *device = &made->base;
     return GY_OK;
+}
+
+gy_status gy_cuda_executor_choose(int number, gy_device **device)
+{
+    int index = number < 0 ? GY_SETTING_NONE : number - 1;
+    *device = NULL;
+    if (number == 0) {
+        index = GY_SETTING_NONE;
+        GY_TRY(gy_base_setting_index("GYRE_DEVICE", "none", &index));
+    }
+    GY_ASSERT(index >= GY_SETTING_NONE);
+    return index != GY_SETTING_NONE ? gy_cuda_executor_open(index, device) : GY_OK;
 }
 
 static void close_device(gy_cuda_executor *executor)

@@ -19,6 +19,11 @@
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_cuda_executor_open(int index, gy_device **device);
+/**
+ * The same for a number as users give it: 1 and the index; 0: GYRE_DEVICE says which, else
+ * none; below: none. *device is NULL for none.
+ */
+GY_MUST_CHECK gy_status gy_cuda_executor_choose(int number, gy_device **device);
 /** Waits for what is queued. Kernels are released, memory is given back. NULL is fine. */
 void gy_cuda_executor_close(gy_device *device);
 
