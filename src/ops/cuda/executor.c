@@ -347,7 +347,7 @@ static gy_status open_rest(gy_cuda_executor *executor, int index)
         GY_TRY(status);
     }
     GY_TRY(gy_cuda_memory_read(executor->device, &memory));
-    gy_print(executor->name, sizeof(executor->name), "device %d (%s)", index, properties->name);
+    gy_print(executor->name, sizeof(executor->name), "%d (%s)", index, properties->name);
     executor->base.name = executor->name;
     /* A tenth is left to the libraries and to what pieces do not fill. */
     executor->base.rates = estimate(properties, memory.free_bytes / 10 * 9);
