@@ -217,6 +217,7 @@ static int gy_host_meet(const unsigned *grid, const unsigned *block,
         } while (state == 0);
     }
     gy_host_now = NULL;
+    GY_HOST_FORGET(stacks, bytes); /* before others map their memory there */
     munmap(stacks, bytes);
     return state == 1 ? 0 : 1;
 }

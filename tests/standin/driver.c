@@ -423,6 +423,7 @@ static int host_alloc(void **memory, size_t size_bytes, unsigned flags)
     if (mapped == MAP_FAILED) {
         return GY_CUDA_OUT_OF_MEMORY;
     }
+    STANDIN_FORGET(mapped, size_bytes);
     host_blocks[i].memory = mapped;
     host_blocks[i].size_bytes = size_bytes;
     standin_count_live(1);

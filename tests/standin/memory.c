@@ -60,6 +60,7 @@ gy_status standin_block_new(size_t size_bytes, standin_block **made)
     if (block->mapping == MAP_FAILED) {
         return GY_NOMEM;
     }
+    STANDIN_FORGET(block->mapping, block->mapping_bytes);
     block->is_alive = true;
     block->address =
         (uintptr_t)block->mapping + PAGE + whole - gy_round_up(size_bytes, ALIGNMENT);

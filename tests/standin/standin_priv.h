@@ -9,6 +9,14 @@
 
 #include <string.h>
 
+/* What a library that is closed by now had poisoned where memory is mapped anew. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define STANDIN_FORGET(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
+#else
+#define STANDIN_FORGET(memory, bytes) ((void)(memory))
+#endif
+
 /** Events of each stream and of the host that happened before something (Mattern 1989). */
 typedef struct standin_clock {
     uint64_t at[STANDIN_STREAMS_MAX + 1];
