@@ -350,10 +350,13 @@ static gy_status send_parameters(gy_program *program)
     for (int32_t i = 0; i < program->memory.buffer_count && program->graph->device != NULL;
          i++) {
         const gy_storage *storage = &program->memory.buffers[i];
-        const gy_graph_node *leaf =
-            storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
         gy_parameter_slot *slot = NULL;
-        if (storage->kind == GY_STORAGE_PARAMETER && leaf->is_on_device) {
+        if (storage->kind != GY_STORAGE_PARAMETER) {
+            continue;
+        }
+        GY_ASSERT(storage->leaf >= 0);
+        const gy_graph_node *leaf = &program->graph->nodes[storage->leaf];
+        if (leaf->is_on_device) {
             GY_TRY(gy_session_find_slot(program->session, leaf->origin, &slot));
             GY_TRY(gy_device_lane_send(program->session->lane, slot));
         }

@@ -202,7 +202,7 @@ static inline bool gy_devices_runs(const gy_graph_node *node)
     return node->is_on_device || node->op == &gy_ops_row_to_host;
 }
 /** Have the engine ask the device what has ended. */
-gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lane **lane);
+gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lane **out);
 /** Nothing is under way any more. NULL is fine. */
 void gy_device_lane_free(gy_device_lane *lane);
 gy_device *gy_device_lane_device(const gy_device_lane *lane);

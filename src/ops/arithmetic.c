@@ -637,14 +637,20 @@ static gy_status cast_gradient(gy_builder *builder, const gy_applied *node, cons
 }
 
 static const gy_ops_sample cast_samples[] = {
-    {.attributes.cast = {GY_F64},
+    {.attributes.cast.dtype = GY_F64,
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 4)},
      .differentiable = 1},
-    {.attributes.cast = {GY_I32}, .input_count = 1, .inputs = {GY_IN(-9, 9, 3, 4)}},
-    {.attributes.cast = {GY_F32}, .input_count = 1, .inputs = {GY_IN_OF(GY_U8, 0, 256, 3, 4)}},
-    {.attributes.cast = {GY_BF16}, .input_count = 1, .inputs = {GY_IN_OF(GY_F32, -9, 9, 8)}},
-    {.attributes.cast = {GY_I8}, .input_count = 1, .inputs = {GY_IN_OF(GY_I64, -999, 999, 8)}},
+    {.attributes.cast.dtype = GY_I32, .input_count = 1, .inputs = {GY_IN(-9, 9, 3, 4)}},
+    {.attributes.cast.dtype = GY_F32,
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_U8, 0, 256, 3, 4)}},
+    {.attributes.cast.dtype = GY_BF16,
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_F32, -9, 9, 8)}},
+    {.attributes.cast.dtype = GY_I8,
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I64, -999, 999, 8)}},
 };
 
 /* A sum over ranks may be made behind the cast, of fewer bytes, where that was asked for. */

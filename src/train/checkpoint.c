@@ -478,6 +478,7 @@ gy_status gy_train_check_alike(const gy_model *model, const gy_train_options *op
         status = gy_allgather(comm, &hash, hashes, 1, GY_I64);
     }
     for (int rank = 1; rank < ranks && status >= 0; rank++) {
+        GY_ASSERT(hashes != NULL);
         if (hashes[rank] != hashes[0]) {
             status = tell_difference(comm, rank, gy_text_get(&text));
         }

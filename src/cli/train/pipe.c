@@ -38,15 +38,16 @@ int gy_cli_pipe_check(gy_cli_pipe *pipe, const char *mesh)
         }
     }
     const char *schedule = pipe->schedule != NULL ? pipe->schedule : "1f1b";
-    if (is_name(schedule) && pipe->chunks > 1 && strcmp(schedule, "interleaved") != 0) {
+    const bool is_named = is_name(schedule);
+    if (is_named && pipe->chunks > 1 && strcmp(schedule, "interleaved") != 0) {
         return gy_cli_report_usage("gyre train: --chunks %d: %s has one stage a rank: expected "
                                    "--pipe-schedule interleaved, or lists",
                                    (int)pipe->chunks, schedule);
     }
-    if (is_name(schedule)) {
+    if (is_named) {
         return GY_EXIT_OK;
     }
-    if (access(pipe->schedule, F_OK) != 0) {
+    if (access(schedule, F_OK) != 0) {
         return gy_cli_report_usage("gyre train: --pipe-schedule: '%s' is neither gpipe, 1f1b, "
                                    "interleaved or zb-h1 nor a file",
                                    pipe->schedule);

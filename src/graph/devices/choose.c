@@ -278,13 +278,13 @@ static gy_status fit(network *n, bool *stays, bool *is_there)
     if (limit == 0 || gy_devices_bytes(n->graph, is_there) <= limit) {
         return GY_OK;
     }
-    for (high = 1e-13; high < 1; high *= 10) {
+    bool fits = false;
+    for (high = 1e-13; !fits && high < 1;) {
         n->byte_s = high;
         GY_TRY(cut(n, stays, is_there));
-        if (gy_devices_bytes(n->graph, is_there) <= limit) {
-            break;
-        }
-        low = high;
+        fits = gy_devices_bytes(n->graph, is_there) <= limit;
+        low = fits ? low : high;
+        high = fits ? high : 10 * high;
     }
     for (int i = 0; i < SEARCHES && high < 1; i++) {
         n->byte_s = (low + high) / 2;

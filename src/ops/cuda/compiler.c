@@ -150,6 +150,7 @@ gy_status gy_cuda_compile(const char *text, const char *name, int capability, gy
     GY_ASSERT(capability >= 10 && image->data == NULL);
     const gy_cuda_compiler *compiler = NULL;
     GY_TRY(gy_cuda_compiler_get(&compiler));
+    GY_ASSERT(compiler != NULL);
     gy_cuda_program *program = NULL;
     GY_TRY(check(compiler, compiler->create(&program, text, name, 0, NULL, NULL), "a program"));
     gy_status status = compile(compiler, program, name, capability, image);

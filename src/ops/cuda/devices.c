@@ -112,12 +112,14 @@ const char *gy_info_devices(char *out, size_t size_bytes)
 {
     gy_text text = {.data = NULL};
     int chosen = GY_SETTING_UNSET, count = 0;
-    if (gy_base_setting_index("GYRE_DEVICE", "none", &chosen) < 0) {
+    gy_status status = gy_base_setting_index("GYRE_DEVICE", "none", &chosen);
+    if (status >= 0 && chosen != GY_SETTING_NONE) {
+        status = gy_cuda_device_count(&count);
+    }
+    if (status < 0) {
         gy_text_add(&text, "devices: none: %s\n", gy_error_text());
     } else if (chosen == GY_SETTING_NONE) {
         gy_text_add(&text, "devices: none: GYRE_DEVICE is none\n");
-    } else if (gy_cuda_device_count(&count) < 0) {
-        gy_text_add(&text, "devices: none: %s\n", gy_error_text());
     } else if (count == 0) {
         gy_text_add(&text, "devices: none: the CUDA driver shows none\n");
     } else {

@@ -67,7 +67,7 @@ bool gy_cuda_kernel_accepts(gy_device *device, const gy_kernel_query *query, con
 size_t gy_cuda_kernel_workspace(gy_device *device, const gy_kernel_query *query);
 GY_MUST_CHECK gy_status gy_cuda_kernel_prepare(gy_device *device, const gy_kernel_call *call,
                                                const char *name, void **kernel);
-void gy_cuda_kernel_release(gy_device *device, void *kernel);
+void gy_cuda_kernel_release(gy_device *device, void *made);
 GY_MUST_CHECK gy_status gy_cuda_kernel_launch(gy_device *device, void *kernel,
                                               const gy_kernel_call *call);
 /** The failure of a kernel that has met an integer outside its range: names node and place. */
