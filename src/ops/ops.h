@@ -220,6 +220,18 @@ typedef struct gy_kernel_call {
     gy_engine *engine;                         /* for gy_parallel_for; may be NULL */
 } gy_kernel_call;
 
+/** What a call asks a kernel for; `workers` 0: of no matter. */
+static inline gy_kernel_query gy_kernel_query_of(const gy_kernel_call *call, int workers)
+{
+    return (gy_kernel_query){.op = call->op,
+                             .attributes = call->attributes,
+                             .inputs = call->inputs,
+                             .input_count = call->input_count,
+                             .outputs = call->outputs,
+                             .output_count = call->output_count,
+                             .workers = workers};
+}
+
 typedef struct gy_kernel {
     const char *name; /* "onednn matmul" */
     /* May it run this? Formats of the query's views are as `formats` below asked (else dense

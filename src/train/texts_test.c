@@ -58,13 +58,7 @@ static gy_kernel_call call_of(taken *t, gy_view *outputs)
 static void run_here(taken *t)
 {
     gy_kernel_call call = call_of(t, t->wanted);
-    const gy_kernel_query query = {.op = call.op,
-                                   .attributes = call.attributes,
-                                   .inputs = call.inputs,
-                                   .input_count = call.input_count,
-                                   .outputs = call.outputs,
-                                   .output_count = call.output_count,
-                                   .workers = 1};
+    const gy_kernel_query query = gy_kernel_query_of(&call, 1);
     const gy_kernel *kernel = gy_kernel_choose(&query);
     if (kernel == NULL) {
         assert_ok(call.op->reference(&call));

@@ -96,13 +96,7 @@ static inline gy_status late_prepare(gy_device *device, const gy_kernel_call *ca
 {
     late_device *d = (late_device *)(void *)device;
     late_kernel *kernel = gy_alloc_zero("test.device", 1, sizeof(*kernel));
-    const gy_kernel_query query = {.op = call->op,
-                                   .attributes = call->attributes,
-                                   .inputs = call->inputs,
-                                   .input_count = call->input_count,
-                                   .outputs = call->outputs,
-                                   .output_count = call->output_count,
-                                   .workers = 1};
+    const gy_kernel_query query = gy_kernel_query_of(call, 1);
     assert_non_null(kernel);
     assert_non_null(name);
     kernel->kernel = late_choose(&query);

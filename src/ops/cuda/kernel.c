@@ -124,17 +124,6 @@ static gy_kernel_call call_of(const gy_kernel_query *query, gy_view *outputs)
                             .output_count = query->output_count};
 }
 
-static gy_kernel_query query_of(const gy_kernel_call *call)
-{
-    return (gy_kernel_query){.op = call->op,
-                             .attributes = call->attributes,
-                             .inputs = call->inputs,
-                             .input_count = call->input_count,
-                             .outputs = call->outputs,
-                             .output_count = call->output_count,
-                             .workers = 1};
-}
-
 static bool is_empty(const gy_kernel_query *query)
 {
     for (int o = 0; o < query->output_count; o++) {
@@ -264,7 +253,7 @@ static gy_status prepare(gy_cuda_executor *executor, const gy_kernel_call *call,
 {
     if (is_product(call->op)) {
         gy_cuda_product_shape shape;
-        const gy_kernel_query query = query_of(call);
+        const gy_kernel_query query = gy_kernel_query_of(call, 1);
         const char *why = product_shape(&query, &shape);
         GY_ASSERT(why == NULL && executor->products != NULL); /* it was accepted */
         return gy_cuda_product_new(executor->products, &shape, WORKSPACE_BYTES,

@@ -505,12 +505,7 @@ static gy_status fused_run(const gy_kernel_call *call)
 
 static gy_status single_run(const gy_kernel_call *call)
 {
-    gy_kernel_query query = {.op = call->op,
-                             .attributes = call->attributes,
-                             .inputs = call->inputs,
-                             .input_count = call->input_count,
-                             .outputs = call->outputs,
-                             .output_count = call->output_count};
+    gy_kernel_query query = gy_kernel_query_of(call, 0);
     gy_fused program;
     bool is_one = gy_fused_from_query(&query, &program);
     GY_ASSERT(is_one);

@@ -540,12 +540,7 @@ static void run_f64_pieces(void *arg, int64_t begin, int64_t end)
 
 static gy_status f64_run(const gy_kernel_call *call)
 {
-    gy_kernel_query query = {.op = call->op,
-                             .attributes = call->attributes,
-                             .inputs = call->inputs,
-                             .input_count = call->input_count,
-                             .outputs = call->outputs,
-                             .output_count = call->output_count};
+    gy_kernel_query query = gy_kernel_query_of(call, 0);
     product p;
     f64_call f = {.product = &p};
     bool fits = describe(&query, &p);

@@ -124,12 +124,7 @@ static void add_pieces(const work *w)
 
 static gy_status winograd_run(const gy_kernel_call *call)
 {
-    gy_kernel_query query = {.op = call->op,
-                             .attributes = call->attributes,
-                             .inputs = call->inputs,
-                             .input_count = call->input_count,
-                             .outputs = call->outputs,
-                             .output_count = call->output_count};
+    gy_kernel_query query = gy_kernel_query_of(call, 0);
     work w = {.plan = plan_of(&query),
               .from = call->inputs[0].data,
               .dy = call->inputs[1].data,

@@ -718,12 +718,7 @@ static int64_t reach_of(const program *p)
 void gy_cuda_write_program(gy_cuda_writer *w)
 {
     const gy_kernel_call *call = w->call;
-    const gy_kernel_query query = {.op = call->op,
-                                   .attributes = call->attributes,
-                                   .inputs = call->inputs,
-                                   .input_count = call->input_count,
-                                   .outputs = call->outputs,
-                                   .output_count = call->output_count};
+    const gy_kernel_query query = gy_kernel_query_of(call, 0);
     gy_fused single;
     program p = {.w = w, .steps = call->attributes->fused.program, .count = 1};
     if (call->op != &gy_ops_row_fused) {
