@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/hash.h"
+#include "base/own.h"
+#include "base/text.h"
 
 #include <gyre/base.h>
 
@@ -10,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -178,11 +181,11 @@ static int real_stamp(gy_env *env, int file, gy_disk_stamp *stamp)
     return 0;
 }
 
-/* 0: all of them were read. */
-static int read_sample(int file, uint64_t at, char *data, size_t wanted)
+int gy_disk_read_whole(int file, uint64_t at, void *data, size_t size_bytes)
 {
-    for (size_t have = 0; have < wanted;) {
-        const ssize_t got = pread(file, data + have, wanted - have, (off_t)(at + have));
+    for (size_t have = 0; have < size_bytes;) {
+        const ssize_t got =
+            pread(file, (char *)data + have, size_bytes - have, (off_t)(at + have));
         if (got == 0 || (got < 0 && errno != EINTR)) {
             return got == 0 ? -EIO : -errno;
         }
@@ -203,7 +206,7 @@ static int real_print(gy_env *env, int file, uint64_t size_bytes, uint64_t *prin
     const uint64_t step = count > 1 ? (size_bytes - each) / (count - 1) : 0;
     for (size_t i = 0; i < count; i++) {
         const uint64_t at = i + 1 < count ? step * i : size_bytes - each;
-        const int error = read_sample(file, at, data + i * each, each);
+        const int error = gy_disk_read_whole(file, at, data + i * each, each);
         if (error != 0) {
             return error;
         }
@@ -285,4 +288,61 @@ int gy_disk_make_folders(const char *path)
     }
     gy_free(copy);
     return ended;
+}
+
+/* ---- files of this user's alone ---- */
+
+int gy_disk_open_own(const char *path, uint64_t *size_bytes)
+{
+    struct stat about;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) {
+        return -errno;
+    }
+    int error = fstat(file, &about) == 0 ? 0 : -errno;
+    if (error == 0 && (!S_ISREG(about.st_mode) || about.st_uid != geteuid() ||
+                       about.st_nlink > 1 || (about.st_mode & 022) != 0)) {
+        error = -EPERM;
+    }
+    if (error != 0) {
+        (void)close(file);
+        return error;
+    }
+    *size_bytes = (uint64_t)about.st_size;
+    return file;
+}
+
+static int write_whole(int file, const void *data, size_t size_bytes)
+{
+    for (size_t done = 0; done < size_bytes;) {
+        const ssize_t put = write(file, (const char *)data + done, size_bytes - done);
+        if (put < 0 && errno != EINTR) {
+            return -errno;
+        }
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
+}
+
+int gy_disk_replace_own(const char *path, const void *data, size_t size_bytes)
+{
+    gy_text beside = {.data = NULL};
+    gy_text_add(&beside, "%s.XXXXXX", path);
+    if (beside.status != GY_OK) {
+        gy_text_free(&beside);
+        return -ENOMEM;
+    }
+    const int file = mkostemp(beside.data, O_CLOEXEC); /* 0600 */
+    int error = file >= 0 ? write_whole(file, data, size_bytes) : -errno;
+    if (file >= 0 && close(file) != 0 && error == 0) {
+        error = -errno;
+    }
+    if (error == 0 && rename(beside.data, path) != 0) {
+        error = -errno;
+    }
+    if (file >= 0 && error != 0) {
+        (void)unlink(beside.data);
+    }
+    gy_text_free(&beside);
+    return error;
 }

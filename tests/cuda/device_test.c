@@ -279,7 +279,7 @@ static gy_status begin(scene *s)
 {
     GY_TRY(gy_cuda_device_open(0, STAGING / 2, &s->device));
     const int capability = gy_cuda_device_properties(s->device)->capability;
-    GY_TRY(gy_cuda_compile(kernel_text, "scale", capability, &s->image));
+    GY_TRY(gy_cuda_compile(kernel_text, "scale", capability, NULL, &s->image));
     GY_TRY(gy_cuda_module_open(s->device, &s->image, "scale", &s->module));
     for (int i = 0; i < 2; i++) {
         GY_TRY(gy_cuda_stream_open(s->device, &s->streams[i]));
@@ -328,16 +328,16 @@ GY_TEST(a_text_that_does_not_compile_is_named)
     assert_status(
         gy_cuda_compile("typedef struct gy_arguments {\n long long n;\n} gy_arguments;\n"
                         "GY_KERNEL(bad) { return g.m; }\n",
-                        "node 'loss'", 80, &image),
+                        "node 'loss'", 80, NULL, &image),
         GY_FORMAT);
     assert_non_null(strstr(gy_error_text(), "the kernel of node 'loss' does not compile: "));
     assert_non_null(strstr(gy_error_text(), "error: "));
     assert_null(image.data);
     /* For a device that is newer than the compiler there is PTX; for an older one nothing. */
-    assert_ok(gy_cuda_compile(kernel_text, "scale", 86, &image));
+    assert_ok(gy_cuda_compile(kernel_text, "scale", 86, NULL, &image));
     gy_text_free(&image);
     image = (gy_text){.data = NULL};
-    assert_status(gy_cuda_compile(kernel_text, "scale", 35, &image), GY_UNSUPPORTED);
+    assert_status(gy_cuda_compile(kernel_text, "scale", 35, NULL, &image), GY_UNSUPPORTED);
     assert_non_null(strstr(gy_error_text(), "compute capability 3.5: it begins with 5.0"));
     gy_cuda_device *device = open_device();
     gy_cuda_module *module = NULL;

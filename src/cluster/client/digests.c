@@ -7,6 +7,8 @@
  */
 #include "cluster/client/client_priv.h"
 
+#include "base/own.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,21 +65,20 @@ bool gy_client_is_same(const struct stat *a, const struct stat *b)
 
 /* ---- the file ---- */
 
-/* Read it into text (FILE_BYTES), NUL-terminated; false: others may write it. */
+/* Read it into text (FILE_BYTES), NUL-terminated; false: there is none, or others may write
+ * it. */
 static bool read_text(const char *path, char *text)
 {
-    struct stat about;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    uint64_t size_bytes = 0;
+    const int file = gy_disk_open_own(path, &size_bytes);
     if (file < 0) {
         return false;
     }
-    bool is_good = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
-                   about.st_uid == geteuid() && (about.st_mode & 022) == 0 &&
-                   about.st_size < FILE_BYTES;
-    ssize_t got = is_good ? read(file, text, FILE_BYTES - 1) : -1;
-    close(file);
-    text[got > 0 ? got : 0] = '\0';
-    return got > 0;
+    const bool is_read = size_bytes > 0 && size_bytes < FILE_BYTES &&
+                         gy_disk_read_whole(file, 0, text, (size_t)size_bytes) == 0;
+    (void)close(file);
+    text[is_read ? size_bytes : 0] = '\0';
+    return is_read;
 }
 
 static void read_rows(gy_client_digests *digests, const char *text)
@@ -114,8 +115,7 @@ gy_client_digests *gy_client_digests_open(void)
         gy_free(made);
         return NULL;
     }
-    if (gy_setting_user_path("XDG_CACHE_HOME", ".cache", "/digests", made->path,
-                             sizeof(made->path)) < 0) {
+    if (gy_setting_cache_path("/digests", made->path, sizeof(made->path)) < 0) {
         made->path[0] = '\0';
     } else if (read_text(made->path, text)) {
         read_rows(made, text);
@@ -124,45 +124,27 @@ gy_client_digests *gy_client_digests_open(void)
     return made;
 }
 
-static bool write_rows(const gy_client_digests *digests, FILE *to)
-{
-    bool is_written = fputs(head, to) >= 0;
-    for (size_t i = 0; i < digests->count && is_written; i++) {
-        const digest_row *row = &digests->rows[i];
-        is_written =
-            fprintf(to, "%llx %llx %llx %llx %llx %016llx%016llx\n",
-                    (unsigned long long)row->device, (unsigned long long)row->inode,
-                    (unsigned long long)row->size_bytes, (unsigned long long)row->modified_ns,
-                    (unsigned long long)row->changed_ns, (unsigned long long)row->content.high,
-                    (unsigned long long)row->content.low) > 0;
-    }
-    return is_written;
-}
-
 /* Written atomically: of two processes the later one's version stays. */
 static void save(const gy_client_digests *digests)
 {
-    char beside[PATH_BYTES + 32];
-    (void)snprintf(beside, sizeof(beside), "%s.%ld", digests->path, (long)getpid());
-    if (gy_disk_make_folders(digests->path) != 0) {
-        gy_debug("no folder for %s", digests->path);
-        return;
+    gy_text text = {.data = NULL};
+    gy_text_add(&text, "%s", head);
+    for (size_t i = 0; i < digests->count; i++) {
+        const digest_row *row = &digests->rows[i];
+        gy_text_add(&text, "%llx %llx %llx %llx %llx %016llx%016llx\n",
+                    (unsigned long long)row->device, (unsigned long long)row->inode,
+                    (unsigned long long)row->size_bytes, (unsigned long long)row->modified_ns,
+                    (unsigned long long)row->changed_ns, (unsigned long long)row->content.high,
+                    (unsigned long long)row->content.low);
     }
-    int file = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    FILE *to = file >= 0 ? fdopen(file, "w") : NULL;
-    if (to == NULL) {
-        gy_debug("cannot make %s: %s", beside, strerror(errno));
-        if (file >= 0) {
-            close(file);
-        }
-        return;
+    int error = text.status == GY_OK ? gy_disk_make_folders(digests->path) : -ENOMEM;
+    if (error == 0) {
+        error = gy_disk_replace_own(digests->path, text.data, text.size_bytes);
     }
-    bool is_written = write_rows(digests, to);
-    is_written = fclose(to) == 0 && is_written;
-    if (!is_written || rename(beside, digests->path) != 0) {
-        gy_debug("cannot write %s: %s", digests->path, strerror(errno));
-        (void)unlink(beside);
+    if (error != 0) {
+        gy_debug("cannot write %s: %s", digests->path, strerror(-error));
     }
+    gy_text_free(&text);
 }
 
 void gy_client_digests_close(gy_client_digests *digests)

@@ -124,36 +124,30 @@ static gy_status refuse(const gy_cuda_compiler *compiler, gy_cuda_program *progr
     return status;
 }
 
+/* Products and sums are not joined but where the text says so: the same bits everywhere. */
+enum { OPTION_COUNT = 3 };
+static const char *const plain_options[OPTION_COUNT - 1] = {"--std=c++14", "--fmad=false"};
+
 static gy_status compile(const gy_cuda_compiler *compiler, gy_cuda_program *program,
-                         const char *name, int capability, gy_text *image)
+                         const char *name, const gy_cuda_image_source *source, gy_text *image)
 {
-    int arch = 0;
-    GY_TRY(nearest_arch(compiler, capability, &arch));
-    char option[48];
-    gy_print(option, sizeof(option), "--gpu-architecture=%s_%d",
-             arch == capability ? "sm" : "compute", arch);
-    /* Products and sums are not joined but where the text says so: the same bits everywhere. */
-    const char *const options[] = {option, "--std=c++14", "--fmad=false"};
-    const int code = compiler->compile(program, (int)GY_COUNT(options), options);
+    const int code = compiler->compile(program, source->option_count, source->options);
     if (code == NVRTC_COMPILATION) {
         return refuse(compiler, program, name);
     }
     GY_TRY(check(compiler, code, name));
-    return arch == capability
+    return strstr(source->options[0], "=sm_") != NULL
                ? take(compiler, program, compiler->cubin_size, compiler->cubin, image)
                : take(compiler, program, compiler->ptx_size, compiler->ptx, image);
 }
 
-gy_status gy_cuda_compile(const char *text, const char *name, int capability, gy_text *image)
+static gy_status make_image(const gy_cuda_compiler *compiler, const char *name,
+                            const gy_cuda_image_source *source, gy_text *image)
 {
-    GY_ASSERT(text != NULL && name != NULL);
-    GY_ASSERT(capability >= 10 && image->data == NULL);
-    const gy_cuda_compiler *compiler = NULL;
-    GY_TRY(gy_cuda_compiler_get(&compiler));
-    GY_ASSERT(compiler != NULL);
     gy_cuda_program *program = NULL;
-    GY_TRY(check(compiler, compiler->create(&program, text, name, 0, NULL, NULL), "a program"));
-    gy_status status = compile(compiler, program, name, capability, image);
+    GY_TRY(check(compiler, compiler->create(&program, source->text, name, 0, NULL, NULL),
+                 "a program"));
+    gy_status status = compile(compiler, program, name, source, image);
     const int code = compiler->destroy(&program);
     if (code != 0 && status == GY_OK) {
         status = check(compiler, code, "end of a program");
@@ -163,4 +157,34 @@ gy_status gy_cuda_compile(const char *text, const char *name, int capability, gy
         *image = (gy_text){.data = NULL};
     }
     return status;
+}
+
+gy_status gy_cuda_compile(const char *text, const char *name, int capability,
+                          gy_cuda_images *images, gy_text *image)
+{
+    GY_ASSERT(text != NULL && name != NULL);
+    GY_ASSERT(capability >= 10 && image->data == NULL);
+    const gy_cuda_compiler *compiler = NULL;
+    int arch = 0;
+    GY_TRY(gy_cuda_compiler_get(&compiler));
+    GY_ASSERT(compiler != NULL);
+    GY_TRY(nearest_arch(compiler, capability, &arch));
+    char option[48];
+    gy_print(option, sizeof(option), "--gpu-architecture=%s_%d",
+             arch == capability ? "sm" : "compute", arch);
+    const char *const options[OPTION_COUNT] = {option, plain_options[0], plain_options[1]};
+    const gy_cuda_image_source source = {.text = text,
+                                         .options = options,
+                                         .option_count = OPTION_COUNT,
+                                         .compiler_major = compiler->major,
+                                         .compiler_minor = compiler->minor};
+    const gy_cuda_image_key key = gy_cuda_image_key_of(&source);
+    if (images != NULL && gy_cuda_images_find(images, key, image)) {
+        return GY_OK;
+    }
+    GY_TRY(make_image(compiler, name, &source, image));
+    if (images != NULL) {
+        gy_cuda_images_put(images, key, image);
+    }
+    return GY_OK;
 }

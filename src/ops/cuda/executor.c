@@ -335,6 +335,7 @@ static gy_status open_rest(gy_cuda_executor *executor, int index)
     const gy_cuda_properties *properties = gy_cuda_device_properties(executor->device);
     const gy_cuda_compiler *compiler = NULL;
     GY_TRY(gy_cuda_compiler_get(&compiler));
+    gy_cuda_images_open(&executor->images);
     GY_TRY(gy_cuda_stream_open(executor->device, &executor->stream));
     GY_TRY(gy_cuda_memory_alloc(executor->device, executor->stream,
                                 GY_CUDA_FAULTS_MAX * sizeof(uint64_t), &executor->faults));

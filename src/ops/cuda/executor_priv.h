@@ -44,6 +44,7 @@ typedef struct gy_cuda_executor {
     gy_cuda_products *products; /* NULL: no cuBLASLt */
     char name[192];
     gy_mutex cache_lock;        /* taken before `lock` */
+    gy_cuda_images images;      /* GUARDED(cache_lock) */
     gy_cuda_compiled *compiled; /* GUARDED(cache_lock) */
     size_t compiled_count, compiled_capacity;
     gy_mutex lock; /* GUARDED(lock), as all that follows */

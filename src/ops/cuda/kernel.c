@@ -202,7 +202,7 @@ static gy_status compile(gy_cuda_executor *executor, const gy_text *source, cons
                    executor->compiled_count + 1));
     gy_text image = {.data = NULL};
     const int capability = gy_cuda_device_properties(executor->device)->capability;
-    GY_TRY(gy_cuda_compile(gy_text_get(source), name, capability, &image));
+    GY_TRY(gy_cuda_compile(gy_text_get(source), name, capability, &executor->images, &image));
     const gy_status status = gy_cuda_module_open(executor->device, &image, name, module);
     gy_text_free(&image);
     if (status == GY_OK) {
