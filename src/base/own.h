@@ -7,9 +7,9 @@
 #include <gyre/base.h>
 
 /**
- * Open a file of the operating system's to read it, if nobody but this user can have written it:
- * no link, one name (none if it was replaced since), owned by this user, not to be written by
- * others. Does not block.
+ * Open a file of the operating system's to read it, if nobody but this user can have written
+ * it: no link, one name (none if it was replaced since), owned by this user, not to be written
+ * by others. Does not block.
  *
  * @param size_bytes  how long it is
  * @return a descriptor >= 0; a negated errno: -EPERM others may have written it, -ELOOP a link

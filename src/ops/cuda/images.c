@@ -89,8 +89,8 @@ static int check_folder(const char *path)
 
 void gy_cuda_images_open(gy_cuda_images *images)
 {
-    *images = (gy_cuda_images){.bytes_max = folder_bytes_max,
-                               .unmeasured_bytes = folder_bytes_max};
+    *images =
+        (gy_cuda_images){.bytes_max = folder_bytes_max, .unmeasured_bytes = folder_bytes_max};
     if (gy_setting_cache_path("/kernels", images->folder, sizeof(images->folder)) < 0) {
         gy_debug("compiled kernels are not kept: %s", gy_error_text());
         images->folder[0] = '\0';
@@ -211,8 +211,8 @@ static gy_status look_at(int folder, const char *name, kept_files *files)
     }
     GY_TRY(GY_GROW("ops.cuda.images", files->all, files->capacity, files->count + 1));
     kept_file *file = &files->all[files->count++];
-    *file = (kept_file){.used_ns = about.st_mtim.tv_sec * INT64_C(1000000000) +
-                                   about.st_mtim.tv_nsec,
+    *file = (kept_file){.used_ns =
+                            about.st_mtim.tv_sec * INT64_C(1000000000) + about.st_mtim.tv_nsec,
                         .size_bytes = (uint64_t)about.st_size};
     (void)gy_print(file->name, sizeof(file->name), "%s", name);
     files->size_bytes += file->size_bytes;
@@ -259,9 +259,8 @@ void gy_cuda_images_put(gy_cuda_images *images, gy_cuda_image_key key, const gy_
     gy_text file = {.data = NULL};
     gy_text_add_bytes(&file, &head, sizeof(head));
     gy_text_add_bytes(&file, image->data, image->size_bytes);
-    const int error = file.status == GY_OK
-                          ? gy_disk_replace_own(path, file.data, file.size_bytes)
-                          : -ENOMEM;
+    const int error =
+        file.status == GY_OK ? gy_disk_replace_own(path, file.data, file.size_bytes) : -ENOMEM;
     images->unmeasured_bytes += file.size_bytes;
     gy_text_free(&file);
     if (error != 0) {

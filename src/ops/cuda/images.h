@@ -4,7 +4,8 @@
  * The folder is $GYRE_CACHE_DIR/kernels, $XDG_CACHE_HOME/gyre/kernels or ~/.cache/gyre/kernels,
  * this user's alone; GYRE_CACHE_DIR=none: there is none. A file is an image, its key and a
  * checksum. It appears whole, is taken only if nobody else can have written it, and counts as
- * absent where anything about it is wrong. Whatever fails here costs a compilation, never a run.
+ * absent where anything about it is wrong. Whatever fails here costs a compilation, never a
+ * run.
  */
 #ifndef GY_OPS_CUDA_IMAGES_H
 #define GY_OPS_CUDA_IMAGES_H
