@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/own.h"
+#include "base/setting.h"
 #include "base/text.h"
 
 #include <gyre/base.h>
@@ -181,7 +182,7 @@ static int real_stamp(gy_env *env, int file, gy_disk_stamp *stamp)
     return 0;
 }
 
-int gy_disk_read_whole(int file, uint64_t at, void *data, size_t size_bytes)
+int gy_base_read_whole(int file, uint64_t at, void *data, size_t size_bytes)
 {
     for (size_t have = 0; have < size_bytes;) {
         const ssize_t got =
@@ -206,7 +207,7 @@ static int real_print(gy_env *env, int file, uint64_t size_bytes, uint64_t *prin
     const uint64_t step = count > 1 ? (size_bytes - each) / (count - 1) : 0;
     for (size_t i = 0; i < count; i++) {
         const uint64_t at = i + 1 < count ? step * i : size_bytes - each;
-        const int error = gy_disk_read_whole(file, at, data + i * each, each);
+        const int error = gy_base_read_whole(file, at, data + i * each, each);
         if (error != 0) {
             return error;
         }
@@ -292,7 +293,7 @@ int gy_disk_make_folders(const char *path)
 
 /* ---- files of this user's alone ---- */
 
-int gy_disk_open_own(const char *path, uint64_t *size_bytes)
+int gy_base_open_own(const char *path, uint64_t *size_bytes)
 {
     struct stat about;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -324,7 +325,7 @@ static int write_whole(int file, const void *data, size_t size_bytes)
     return 0;
 }
 
-int gy_disk_replace_own(const char *path, const void *data, size_t size_bytes)
+int gy_base_replace_own(const char *path, const void *data, size_t size_bytes)
 {
     gy_text beside = {.data = NULL};
     gy_text_add(&beside, "%s.XXXXXX", path);
@@ -345,4 +346,17 @@ int gy_disk_replace_own(const char *path, const void *data, size_t size_bytes)
     }
     gy_text_free(&beside);
     return error;
+}
+
+gy_status gy_base_cache_path(const char *name, char *path, size_t size_bytes)
+{
+    const char *folder = gy_setting_get("GYRE_CACHE_DIR");
+    GY_ASSERT(name[0] == '/');
+    if (folder == NULL) {
+        return gy_setting_user_path("XDG_CACHE_HOME", ".cache", name, path, size_bytes);
+    }
+    const bool is_none = strcmp(folder, "none") == 0;
+    return gy_print_whole(path, size_bytes, "%s%s", is_none ? "" : folder, is_none ? "" : name)
+               ? GY_OK
+               : gy_fail(GY_ARG, "GYRE_CACHE_DIR is too long a path");
 }

@@ -15,16 +15,16 @@
  * @return a descriptor >= 0; a negated errno: -EPERM others may have written it, -ELOOP a link
  * @threads any
  */
-int gy_disk_open_own(const char *path, uint64_t *size_bytes);
+int gy_base_open_own(const char *path, uint64_t *size_bytes);
 
 /** Read exactly so many bytes from place `at` on. 0, or a negated errno: -EIO the file ends
  * before. @threads any */
-int gy_disk_read_whole(int file, uint64_t at, void *data, size_t size_bytes);
+int gy_base_read_whole(int file, uint64_t at, void *data, size_t size_bytes);
 
 /** Make a file of these bytes that this user alone may read, whatever had its name: it appears
  * whole or not at all; of two processes the later one's stays. Not synced. 0, or a negated
  * errno; nothing is left then. @threads any */
-int gy_disk_replace_own(const char *path, const void *data, size_t size_bytes);
+int gy_base_replace_own(const char *path, const void *data, size_t size_bytes);
 
 /**
  * A path of what may be removed at any time: $GYRE_CACHE_DIR with `name`, which begins with a
@@ -34,6 +34,6 @@ int gy_disk_replace_own(const char *path, const void *data, size_t size_bytes);
  * @return as gy_setting_user_path
  * @threads any
  */
-GY_MUST_CHECK gy_status gy_setting_cache_path(const char *name, char *path, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_base_cache_path(const char *name, char *path, size_t size_bytes);
 
 #endif

@@ -1,7 +1,6 @@
 #include "base/setting.h"
 
 #include "base/options.h"
-#include "base/own.h"
 #include "base/setting_index.h"
 
 #include "base/fail.h"
@@ -114,19 +113,6 @@ gy_status gy_setting_user_path(const char *variable, const char *under, const ch
     return (size_t)size < size_bytes ? GY_OK
                                      : gy_fail(GY_ARG, "the path under %s is too long",
                                                folder != NULL ? variable : "HOME");
-}
-
-gy_status gy_setting_cache_path(const char *name, char *path, size_t size_bytes)
-{
-    const char *folder = gy_setting_get("GYRE_CACHE_DIR");
-    GY_ASSERT(name[0] == '/');
-    if (folder == NULL) {
-        return gy_setting_user_path("XDG_CACHE_HOME", ".cache", name, path, size_bytes);
-    }
-    const bool is_none = strcmp(folder, "none") == 0;
-    return gy_print_whole(path, size_bytes, "%s%s", is_none ? "" : folder, is_none ? "" : name)
-               ? GY_OK
-               : gy_fail(GY_ARG, "GYRE_CACHE_DIR is too long a path");
 }
 
 /* ---- options structs ---- */

@@ -70,12 +70,12 @@ bool gy_client_is_same(const struct stat *a, const struct stat *b)
 static bool read_text(const char *path, char *text)
 {
     uint64_t size_bytes = 0;
-    const int file = gy_disk_open_own(path, &size_bytes);
+    const int file = gy_base_open_own(path, &size_bytes);
     if (file < 0) {
         return false;
     }
     const bool is_read = size_bytes > 0 && size_bytes < FILE_BYTES &&
-                         gy_disk_read_whole(file, 0, text, (size_t)size_bytes) == 0;
+                         gy_base_read_whole(file, 0, text, (size_t)size_bytes) == 0;
     (void)close(file);
     text[is_read ? size_bytes : 0] = '\0';
     return is_read;
@@ -115,7 +115,7 @@ gy_client_digests *gy_client_digests_open(void)
         gy_free(made);
         return NULL;
     }
-    if (gy_setting_cache_path("/digests", made->path, sizeof(made->path)) < 0) {
+    if (gy_base_cache_path("/digests", made->path, sizeof(made->path)) < 0) {
         made->path[0] = '\0';
     } else if (read_text(made->path, text)) {
         read_rows(made, text);
@@ -139,7 +139,7 @@ static void save(const gy_client_digests *digests)
     }
     int error = text.status == GY_OK ? gy_disk_make_folders(digests->path) : -ENOMEM;
     if (error == 0) {
-        error = gy_disk_replace_own(digests->path, text.data, text.size_bytes);
+        error = gy_base_replace_own(digests->path, text.data, text.size_bytes);
     }
     if (error != 0) {
         gy_debug("cannot write %s: %s", digests->path, strerror(-error));

@@ -91,7 +91,7 @@ void gy_cuda_images_open(gy_cuda_images *images)
 {
     *images =
         (gy_cuda_images){.bytes_max = folder_bytes_max, .unmeasured_bytes = folder_bytes_max};
-    if (gy_setting_cache_path("/kernels", images->folder, sizeof(images->folder)) < 0) {
+    if (gy_base_cache_path("/kernels", images->folder, sizeof(images->folder)) < 0) {
         gy_debug("compiled kernels are not kept: %s", gy_error_text());
         images->folder[0] = '\0';
         return;
@@ -122,7 +122,7 @@ static const char *read_image(int file, uint64_t size_bytes, gy_cuda_image_key k
     image_head head;
     const uint64_t rest = size_bytes - sizeof(head);
     if (size_bytes < sizeof(head) || rest > IMAGE_BYTES_MAX ||
-        gy_disk_read_whole(file, 0, &head, sizeof(head)) != 0) {
+        gy_base_read_whole(file, 0, &head, sizeof(head)) != 0) {
         return "its size is wrong";
     }
     if (head.magic != magic || head.size_bytes != rest ||
@@ -133,7 +133,7 @@ static const char *read_image(int file, uint64_t size_bytes, gy_cuda_image_key k
     if (bytes == NULL) {
         return "out of memory";
     }
-    const char *wrong = gy_disk_read_whole(file, sizeof(head), bytes, (size_t)rest) == 0 &&
+    const char *wrong = gy_base_read_whole(file, sizeof(head), bytes, (size_t)rest) == 0 &&
                                 checksum_of(key, bytes, (size_t)rest) == head.checksum
                             ? NULL
                             : "its checksum is wrong";
@@ -153,7 +153,7 @@ bool gy_cuda_images_find(gy_cuda_images *images, gy_cuda_image_key key, gy_text 
     if (images->folder[0] == '\0' || path_of(images, key, path, sizeof(path)) == NULL) {
         return false;
     }
-    const int file = gy_disk_open_own(path, &size_bytes);
+    const int file = gy_base_open_own(path, &size_bytes);
     if (file < 0) {
         if (file != -ENOENT) {
             gy_debug("%s is not taken: %s", path, strerror(-file));
@@ -260,7 +260,7 @@ void gy_cuda_images_put(gy_cuda_images *images, gy_cuda_image_key key, const gy_
     gy_text_add_bytes(&file, &head, sizeof(head));
     gy_text_add_bytes(&file, image->data, image->size_bytes);
     const int error =
-        file.status == GY_OK ? gy_disk_replace_own(path, file.data, file.size_bytes) : -ENOMEM;
+        file.status == GY_OK ? gy_base_replace_own(path, file.data, file.size_bytes) : -ENOMEM;
     images->unmeasured_bytes += file.size_bytes;
     gy_text_free(&file);
     if (error != 0) {
