@@ -4,6 +4,9 @@
  *
  *     gy_ops_sample sample;
  *     if (ops_random_sample(&gy_ops_row_matmul, &random, &sample)) { … }
+ *
+ * ops_random_any makes one of every row that has samples, with sizes 0 and 1 and primes beyond
+ * what fits a block of threads, and integers of all types.
  */
 #ifndef GY_TESTS_OPS_RANDOM_H
 #define GY_TESTS_OPS_RANDOM_H
@@ -356,6 +359,142 @@ static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_ops_
     } else {
         return false;
     }
+    return true;
+}
+
+/* ---- of every row ---- */
+
+/* Where its attributes hold sizes that its values have too; how many. */
+static inline int ops_random_own_sizes(const gy_op *op, gy_attributes *attributes,
+                                       int64_t *sizes[GY_TENSOR_RANK_MAX])
+{
+    int64_t *from = NULL;
+    int count = 4;
+    if (op == &gy_ops_row_reshape || op == &gy_ops_row_broadcast_to || op == &gy_ops_row_fill) {
+        from = attributes->shape.sizes;
+        count = attributes->shape.rank;
+    } else if (op == &gy_ops_row_conv2d_input_gradient ||
+               op == &gy_ops_row_conv2d_filter_gradient) {
+        from = attributes->conv.input_sizes;
+    } else if (op == &gy_ops_row_average_pool_gradient) {
+        from = attributes->pool.input_sizes;
+    } else if (op == &gy_ops_row_one_hot || op == &gy_ops_row_scatter_add ||
+               op == &gy_ops_row_pick_gradient) {
+        from = &attributes->axis.depth;
+        count = 1;
+    }
+    count = from != NULL ? count : 0;
+    for (int i = 0; i < count; i++) {
+        sizes[i] = &from[i];
+    }
+    return count;
+}
+
+/* Does the row take it, and may it be walked through by its plain definition? */
+static inline bool ops_random_fits(const gy_op *op, const gy_ops_sample *sample)
+{
+    enum { ELEMENTS_MAX = 20000 };
+    gy_type types[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
+    gy_cost cost;
+    for (int i = 0; i < sample->input_count; i++) {
+        types[i] = (gy_type){.dtype = sample->inputs[i].dtype, .rank = sample->inputs[i].rank};
+        memcpy(types[i].sizes, sample->inputs[i].sizes, sizeof(types[i].sizes));
+        const bool is_index = types[i].dtype != GY_F64;
+        if (is_index && gy_type_count(&types[i]) > 0 &&
+            sample->inputs[i].high <= sample->inputs[i].low) {
+            return false; /* no integer is in an empty range */
+        }
+    }
+    if (gy_ops_infer(op, &sample->attributes, types, sample->input_count, outputs) < 0) {
+        return false;
+    }
+    op->cost(&sample->attributes, types, sample->input_count, outputs, &cost);
+    bool is_small = cost.flops <= 20 * ELEMENTS_MAX;
+    for (int i = 0; i < sample->input_count; i++) {
+        is_small &= gy_type_count(&types[i]) <= ELEMENTS_MAX;
+    }
+    for (int o = 0; o < op->output_count; o++) {
+        is_small &= gy_type_count(&outputs[o]) <= ELEMENTS_MAX;
+    }
+    return is_small;
+}
+
+/* One of the sizes becomes another wherever it stands, if the row takes that. */
+static inline void ops_random_resize(const gy_op *op, gy_ops_sample *sample, gy_random *random)
+{
+    static const int64_t sizes[] = {0, 1, 1, 2, 3, 5, 7, 13, 17, 31, 67, 127, 257, 1031};
+    gy_ops_sample tried = *sample;
+    int64_t *all[7 * GY_TENSOR_RANK_MAX];
+    int count = ops_random_own_sizes(op, &tried.attributes, all);
+    for (int i = 0; i < tried.input_count; i++) {
+        for (int dim = 0; dim < tried.inputs[i].rank; dim++) {
+            all[count++] = &tried.inputs[i].sizes[dim];
+        }
+    }
+    if (count == 0 || op == &gy_ops_row_fused) { /* a program has sizes of its own */
+        return;
+    }
+    const int64_t from = *all[gy_random_below(random, (uint64_t)count)];
+    const int64_t to = sizes[gy_random_below(random, GY_COUNT(sizes))];
+    for (int k = 0; k < count; k++) {
+        *all[k] = *all[k] == from ? to : *all[k];
+    }
+    for (int i = 0; i < tried.input_count; i++) {
+        if (tried.inputs[i].dtype != GY_F64 && tried.inputs[i].high == (double)from) {
+            tried.inputs[i].high = (double)to; /* indices of so many */
+        }
+    }
+    if (ops_random_fits(op, &tried)) {
+        *sample = tried;
+    }
+}
+
+static inline gy_dtype ops_random_dtype(gy_random *random)
+{
+    return (gy_dtype)ops_random_in(random, GY_DTYPE_NONE + 1, GY_DTYPE_COUNT - 1);
+}
+
+/* Its integers, and the type that it is told to make, are of any type that the row takes. */
+static inline void ops_random_retype(const gy_op *op, gy_ops_sample *sample, gy_random *random)
+{
+    for (int i = 0; i < sample->input_count; i++) {
+        const gy_dtype dtype = ops_random_dtype(random), had = sample->inputs[i].dtype;
+        const bool is_signed = dtype >= GY_I64 && dtype <= GY_I8;
+        if (had != GY_F64 && dtype >= GY_I64 && sample->inputs[i].high <= 127 &&
+            (is_signed || sample->inputs[i].low >= 0)) {
+            sample->inputs[i].dtype = dtype;
+            sample->inputs[i].dtype = ops_random_fits(op, sample) ? dtype : had;
+        }
+    }
+    gy_dtype *own = op == &gy_ops_row_cast      ? &sample->attributes.cast.dtype
+                    : op == &gy_ops_row_one_hot ? &sample->attributes.axis.dtype
+                    : op == &gy_ops_row_fill    ? &sample->attributes.shape.dtype
+                                                : NULL;
+    if (own != NULL) {
+        const gy_dtype had = *own;
+        *own = ops_random_dtype(random);
+        *own = ops_random_fits(op, sample) ? *own : had;
+    }
+}
+
+/**
+ * A sample of any row that has some. F64 stands for a type that is chosen later
+ * (ops_example_make).
+ *
+ * @return false: it has none
+ */
+static inline bool ops_random_any(const gy_op *op, gy_random *random, gy_ops_sample *sample)
+{
+    if (op->sample_count == 0) {
+        return false;
+    }
+    if (ops_random_chance(random, 2) || !ops_random_sample(op, random, sample)) {
+        *sample = op->samples[gy_random_below(random, (uint64_t)op->sample_count)];
+    }
+    for (int64_t i = ops_random_in(random, 0, 3); i > 0; i--) {
+        ops_random_resize(op, sample, random);
+    }
+    ops_random_retype(op, sample, random);
     return true;
 }
 

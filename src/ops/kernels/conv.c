@@ -478,7 +478,7 @@ static gy_status conv_run(const gy_kernel_call *call)
     conv *c = f.conv;
     GY_TRY(gy_dnnl_get(&f.dnnl));
     if (is_empty(c)) {
-        gy_view_zero(&call->outputs[0]);
+        gy_kernel_put_empty(call, 1, c->has_bias, c->relu);
         return GY_OK;
     }
     if (c->kind != GY_CONV_FILTER_GRADIENT) {

@@ -148,6 +148,9 @@ static bool place_inputs(walk *w)
         gy_plan_register *reg = &plan->registers[i];
         reg->dtype = view->dtype;
         if (is_seed(w->program, i)) {
+            if (!gy_view_is_contiguous(view)) {
+                return false; /* its numbers are read one behind another */
+            }
             continue; /* strides are zero: a scalar for all tiles */
         }
         if (!spread(view, w->program, reg->strides)) {

@@ -31,6 +31,10 @@ static inline bool gy_narrow_takes(int64_t width, int64_t length)
            length > 0 && length % GY_NARROW_STEP == 0;
 }
 
+/** A product or convolution with nothing to add up: output 0 is the bias, input 2 along `dim`,
+ * through the activation; without one 0. */
+void gy_kernel_put_empty(const gy_kernel_call *call, int dim, bool has_bias, bool relu);
+
 /** gy_call_index of a dense input, without its walk in the common case. */
 static inline gy_status gy_kernel_index(const gy_kernel_call *call, int input, int64_t at,
                                         const char *what, int64_t size, int64_t *index)

@@ -432,17 +432,21 @@ static void run_f32_pieces(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* Nothing to add up: the bias through the activation. */
-static void put_empty(const product *p, const gy_kernel_call *call)
+void gy_kernel_put_empty(const gy_kernel_call *call, int dim, bool has_bias, bool relu)
 {
     const gy_view *c = &call->outputs[0];
-    int64_t count = p->batch * p->m * p->n;
+    const int64_t count = gy_view_count(c);
+    int64_t inner = 1;
+    GY_ASSERT(dim >= 0 && dim < c->rank);
+    for (int d = dim + 1; d < c->rank; d++) {
+        inner *= c->sizes[d];
+    }
     for (int64_t i = 0; i < count; i++) {
         double value = 0;
-        if (p->has_bias) {
-            value = gy_element_get(c->dtype, call->inputs[2].data, i % p->n);
+        if (has_bias) {
+            value = gy_element_get(c->dtype, call->inputs[2].data, i / inner % c->sizes[dim]);
         }
-        gy_element_set(c->dtype, c->data, i, p->relu && value < 0 ? 0 : value);
+        gy_element_set(c->dtype, c->data, gy_view_offset(c, i), relu && value < 0 ? 0 : value);
     }
 }
 
@@ -465,7 +469,7 @@ static gy_status f32_run(const gy_kernel_call *call)
     GY_TRY(gy_dnnl_get(&f.dnnl));
     product *p = f.product;
     if (is_empty(p)) {
-        put_empty(p, call);
+        gy_kernel_put_empty(call, call->outputs[0].rank - 1, p->has_bias, p->relu);
         return GY_OK;
     }
     const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
@@ -547,7 +551,7 @@ static gy_status f64_run(const gy_kernel_call *call)
     GY_ASSERT(fits);
     GY_TRY(gy_blas_get(&f.blas));
     if (is_empty(&p)) {
-        put_empty(&p, call);
+        gy_kernel_put_empty(call, call->outputs[0].rank - 1, p.has_bias, p.relu);
         return GY_OK;
     }
     if (p.m > INT32_MAX || p.n > INT32_MAX || p.k > INT32_MAX) {

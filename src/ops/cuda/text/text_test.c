@@ -1,137 +1,38 @@
 /*
  * Goal: each row has a text or says why not, and its kernels give what the plain definition
- * gives in float64 (within 1e-12, float32 within 1e-5), over the rows' own samples, random
- * small shapes and some long ones, in either order of threads.
+ * gives in float64 (within 1e-12, float32 within 1e-5, integers and 16 bits exactly), over the
+ * rows' own samples, random shapes and types and some long ones, in either order of threads.
  */
 #include "cuda_text_kit.h"
 #include "ops/ops.h"
-#include "ops_eager.h"
+#include "ops_example.h"
 #include "ops_random.h"
 
-#include <math.h>
+enum { RANDOM_SAMPLES = 12, CASES_MAX = 4096 };
 
-enum { RANDOM_SAMPLES = 6, CASES_MAX = 2048 };
-
+/* In the tested type, and where its text stands. */
 typedef struct example {
-    const gy_op *op;
-    gy_attributes attributes;
-    int input_count, output_count, at;
-    bool is_f32;
-    gy_view inputs[GY_OP_INPUTS_MAX], wide[GY_OP_INPUTS_MAX];
-    gy_view wanted[GY_OP_OUTPUTS_MAX], got[GY_OP_OUTPUTS_MAX];
+    ops_example of;
+    int at;
 } example;
-
-static bool is_real(gy_dtype dtype)
-{
-    return dtype == GY_F32 || dtype == GY_F64;
-}
-
-/* Operands of products: what goes with them is float32. */
-static bool is_half(gy_dtype dtype)
-{
-    return dtype == GY_BF16 || dtype == GY_F16;
-}
-
-static gy_kernel_call call_of(example *e, gy_view *inputs, gy_view *outputs)
-{
-    return (gy_kernel_call){.op = e->op,
-                            .attributes = &e->attributes,
-                            .inputs = inputs,
-                            .input_count = e->input_count,
-                            .outputs = outputs,
-                            .output_count = e->output_count};
-}
-
-static void make_outputs(const example *e, const gy_view *inputs, gy_view *outputs)
-{
-    gy_type types[GY_OP_INPUTS_MAX], results[GY_OP_OUTPUTS_MAX];
-    for (int i = 0; i < e->input_count; i++) {
-        types[i] = ops_eager_type_of(&inputs[i]);
-    }
-    assert_ok(e->op->infer(&e->attributes, types, e->input_count, results));
-    for (int o = 0; o < e->output_count; o++) {
-        gy_view view = gy_view_of(NULL, results[o].dtype, results[o].sizes, results[o].rank);
-        view.data = gy_alloc("test.view", gy_view_bytes(&view));
-        assert_non_null(view.data);
-        outputs[o] = view;
-        if (gy_view_bytes(&view) > 0) {
-            memset(view.data, 0x7b, gy_view_bytes(&view));
-        }
-    }
-}
-
-/* Values in the tested type, and the same in float64. Views end where their memory does. */
-static void make_example(example *e, const gy_op *op, const gy_ops_sample *sample, bool is_f32,
-                         gy_random *random)
-{
-    *e = (example){.op = op,
-                   .attributes = sample->attributes,
-                   .input_count = sample->input_count,
-                   .output_count = op->output_count,
-                   .is_f32 = is_f32};
-    for (int i = 0; i < e->input_count; i++) {
-        gy_view drawn = ops_eager_draw(sample, i, is_f32 ? GY_F32 : GY_F64, random);
-        gy_view view = gy_view_of(NULL, drawn.dtype, drawn.sizes, drawn.rank);
-        const bool widens = is_real(drawn.dtype) && !is_half(sample->inputs[0].dtype);
-        gy_view wide = gy_view_of(NULL, widens ? GY_F64 : drawn.dtype, drawn.sizes, drawn.rank);
-        view.data = gy_alloc("test.view", gy_view_bytes(&view));
-        wide.data = gy_alloc("test.view", gy_view_bytes(&wide));
-        assert_ok(gy_view_copy(&view, &drawn));
-        assert_ok(gy_view_copy(&wide, &drawn));
-        gy_free(drawn.data);
-        e->inputs[i] = view;
-        e->wide[i] = wide;
-    }
-    make_outputs(e, e->inputs, e->got);
-    make_outputs(e, e->wide, e->wanted);
-}
-
-static void free_example(example *e)
-{
-    for (int i = 0; i < e->input_count; i++) {
-        gy_free(e->inputs[i].data);
-        gy_free(e->wide[i].data);
-    }
-    for (int o = 0; o < e->output_count; o++) {
-        gy_free(e->wanted[o].data);
-        gy_free(e->got[o].data);
-    }
-}
-
-static void compare(const example *e, int o)
-{
-    const gy_view *wanted = &e->wanted[o], *got = &e->got[o];
-    const double tolerance = got->dtype == GY_F32 ? 1e-5 : got->dtype == GY_F64 ? 1e-12 : 0;
-    for (int64_t i = 0; i < gy_view_count(wanted); i++) {
-        const double a = gy_element_get(wanted->dtype, wanted->data, i);
-        const double b = gy_element_get(got->dtype, got->data, i);
-        const bool is_nan = isnan(a) || isnan(b);
-        if (is_nan ? isnan(a) != isnan(b)
-                   : a != b && !(fabs(a - b) <= tolerance * (1 + fabs(a)))) {
-            fail_msg("%s %s, output %d at %lld: %.17g, expected %.17g", e->op->name,
-                     e->is_f32 ? "f32" : "f64", o, (long long)i, b, a);
-        }
-    }
-}
 
 static void run_example(const texts *all, example *e)
 {
-    gy_kernel_call reference = call_of(e, e->wide, e->wanted);
-    gy_kernel_call call = call_of(e, e->inputs, e->got);
-    assert_ok(e->op->reference(&reference));
+    gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
+    assert_ok(ops_example_define(&e->of));
     void *first[GY_OP_OUTPUTS_MAX] = {NULL};
     for (int order = 0; order < 2; order++) {
         texts_order(all, order);
         assert_int_equal(texts_run(all, e->at, &call), UINT64_MAX);
-        for (int o = 0; o < e->output_count; o++) {
-            const size_t bytes = gy_view_bytes(&e->got[o]);
+        for (int o = 0; o < e->of.output_count; o++) {
+            const size_t bytes = gy_view_bytes(&e->of.got[o]);
             if (order == 0) {
-                compare(e, o);
+                ops_example_compare(&e->of, "by its text");
                 first[o] = gy_alloc("test", bytes);
-                memcpy(first[o], e->got[o].data, bytes);
+                memcpy(first[o], e->of.got[o].data, bytes);
             } else {
-                if (memcmp(first[o], e->got[o].data, bytes) != 0) {
-                    fail_msg("%s: other bits in another order of threads", e->op->name);
+                if (memcmp(first[o], e->of.got[o].data, bytes) != 0) {
+                    fail_msg("%s: other bits in another order of threads", e->of.op->name);
                 }
                 gy_free(first[o]);
             }
@@ -276,25 +177,29 @@ typedef struct bench {
     int of_row[256]; /* cases of each row */
 } bench;
 
-static void add_sample(bench *b, int row, const gy_ops_sample *sample, gy_random *random)
+/* Some sizes have no text, or no value. */
+static void add_sample(bench *b, int row, const gy_ops_sample *sample, gy_dtype dtype,
+                       gy_random *random)
 {
-    bool has_real = false;
-    for (int i = 0; i < sample->input_count; i++) {
-        has_real = has_real || sample->inputs[i].dtype == GY_F64;
+    assert_true(b->count < CASES_MAX);
+    example *e = &b->examples[b->count];
+    if (!ops_example_make(&e->of, gy_ops_all[row], sample, dtype, random)) {
+        return;
     }
-    for (int is_f32 = 0; is_f32 < (has_real ? 2 : 1); is_f32++) {
-        assert_true(b->count < CASES_MAX);
-        example *e = &b->examples[b->count];
-        make_example(e, gy_ops_all[row], sample, is_f32 == 1, random);
-        const gy_kernel_call call = call_of(e, e->inputs, e->got);
-        e->at = texts_add(&b->all, &call);
-        if (e->at < 0) {
-            free_example(e);
-            continue;
-        }
-        b->count++;
-        b->of_row[row]++;
+    const gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
+    e->at = ops_example_define(&e->of) == GY_OK ? texts_add(&b->all, &call) : -1;
+    if (e->at < 0) {
+        ops_example_free(&e->of);
+        return;
     }
+    b->count++;
+    b->of_row[row]++;
+}
+
+static void add_both(bench *b, int row, const gy_ops_sample *sample, gy_random *random)
+{
+    add_sample(b, row, sample, GY_F64, random);
+    add_sample(b, row, sample, GY_F32, random);
 }
 
 #define LONG(type, from, to, ...)                                                              \
@@ -415,7 +320,7 @@ static void run_all(bench *b)
     texts_check(&b->all);
     for (int i = 0; i < b->count; i++) {
         run_example(&b->all, &b->examples[i]);
-        free_example(&b->examples[i]);
+        ops_example_free(&b->examples[i].of);
     }
     texts_close(&b->all);
 }
@@ -428,20 +333,20 @@ GY_TEST(texts_give_what_plain_definitions_give)
     assert_true(gy_ops_all_count < 256);
     for (int row = 0; row < gy_ops_all_count; row++) {
         const gy_op *op = gy_ops_all[row];
-        gy_ops_sample sample = {.input_count = 0};
+        gy_ops_sample sample;
         if (gy_cuda_text_reason(op) != NULL || op == &gy_ops_row_fused) {
             continue;
         }
         for (int s = 0; s < op->sample_count; s++) {
-            add_sample(b, row, &op->samples[s], &random);
+            add_both(b, row, &op->samples[s], &random);
         }
         const long drawn = gy_test_serial_cases(RANDOM_SAMPLES);
-        for (long s = 0; s < drawn && ops_random_sample(op, &random, &sample); s++) {
-            add_sample(b, row, &sample, &random);
+        for (long s = 0; s < drawn && ops_random_any(op, &random, &sample); s++) {
+            add_sample(b, row, &sample, ops_random_dtype(&random), &random);
         }
         for (size_t s = 0; s < GY_COUNT(long_samples); s++) {
             if (long_samples[s].op == op) {
-                add_sample(b, row, &long_samples[s].sample, &random);
+                add_both(b, row, &long_samples[s].sample, &random);
             }
         }
         if (b->of_row[row] == 0) {
@@ -480,15 +385,16 @@ GY_TEST(odd_values_go_where_plain_definitions_let_them)
             continue;
         }
         example *e = &b->examples[b->count];
-        make_example(e, from->op, &from->sample, n % 2 == 1, &random);
-        gy_view *x = &e->inputs[0], *wide = &e->wide[0];
+        assert_true(ops_example_make(&e->of, from->op, &from->sample,
+                                     n % 2 == 1 ? GY_F32 : GY_F64, &random));
+        gy_view *x = &e->of.inputs[0], *wide = &e->of.wide[0];
         for (int k = 0; k < 3; k++) {
             const int64_t at = ops_random_in(&random, 0, gy_view_count(x) - 1);
             const double value = odd[n / 2 % GY_COUNT(odd)];
             gy_element_set(x->dtype, x->data, at, value);
             gy_element_set(wide->dtype, wide->data, at, value);
         }
-        const gy_kernel_call call = call_of(e, e->inputs, e->got);
+        const gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
         e->at = texts_add(&b->all, &call);
         assert_int_equal(e->at, b->count);
         b->count++;
@@ -552,26 +458,27 @@ GY_TEST(the_first_integer_out_of_range_is_reported)
     texts_open(&b->all);
     for (size_t n = 0; n < GY_COUNT(fault_cases); n++) {
         example *e = &b->examples[n];
-        make_example(e, fault_cases[n].op, &fault_cases[n].sample, true, &random);
-        const gy_kernel_call call = call_of(e, e->inputs, e->got);
+        assert_true(ops_example_make(&e->of, fault_cases[n].op, &fault_cases[n].sample, GY_F32,
+                                     &random));
+        const gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
         e->at = texts_add(&b->all, &call);
         assert_int_equal(e->at, n);
         assert_int_equal(b->all.of[n]->index_input, fault_cases[n].input);
-        const gy_view *index = &e->inputs[fault_cases[n].input];
+        const gy_view *index = &e->of.inputs[fault_cases[n].input];
         gy_element_set_whole(index->dtype, index->data, 613, b->all.of[n]->index_size);
         gy_element_set_whole(index->dtype, index->data, 400 + (int64_t)n, -1);
     }
     texts_compile(&b->all);
     for (size_t n = 0; n < GY_COUNT(fault_cases); n++) {
         example *e = &b->examples[n];
-        gy_kernel_call call = call_of(e, e->inputs, e->got);
+        gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
         const uint64_t place = texts_run(&b->all, e->at, &call);
         int64_t index = 0;
         assert_int_equal(place, 400 + n);
         assert_status(gy_call_index(&call, fault_cases[n].input, (int64_t)place,
                                     b->all.of[n]->index_what, b->all.of[n]->index_size, &index),
                       GY_ARG);
-        free_example(e);
+        ops_example_free(&e->of);
     }
     texts_close(&b->all);
     gy_free(b);
@@ -646,10 +553,10 @@ typedef struct part_place {
     int64_t output_offsets[GY_OP_OUTPUTS_MAX][GY_TENSOR_RANK_MAX];
 } part_place;
 
-static gy_kernel_call part_call(example *e, const part_case *c, part_place *place,
+static gy_kernel_call part_call(const ops_example *e, const part_case *c, part_place *place,
                                 gy_view *inputs, gy_view *outputs)
 {
-    gy_kernel_call call = call_of(e, inputs, outputs);
+    gy_kernel_call call = ops_example_call(e, inputs, outputs);
     memset(place, 0, sizeof(*place));
     for (int i = 0; i < e->input_count; i++) {
         place->input_types[i] = ops_eager_type_of(&inputs[i]);
@@ -674,20 +581,24 @@ GY_TEST(parts_of_a_value_give_what_plain_definitions_give)
     texts_open(&b->all);
     for (size_t n = 0; n < GY_COUNT(part_cases); n++) {
         example *e = &b->examples[n];
-        make_example(e, part_cases[n].op, &part_cases[n].sample, false, &random);
-        const gy_kernel_call call = part_call(e, &part_cases[n], &place, e->inputs, e->got);
+        assert_true(
+            ops_example_make(&e->of, part_cases[n].op, &part_cases[n].sample, GY_F64, &random));
+        const gy_kernel_call call =
+            part_call(&e->of, &part_cases[n], &place, e->of.inputs, e->of.got);
         e->at = texts_add(&b->all, &call);
         assert_int_equal(e->at, n);
     }
     texts_compile(&b->all);
     for (size_t n = 0; n < GY_COUNT(part_cases); n++) {
         example *e = &b->examples[n];
-        const gy_kernel_call plain = part_call(e, &part_cases[n], &place, e->wide, e->wanted);
-        assert_ok(e->op->reference(&plain));
-        const gy_kernel_call call = part_call(e, &part_cases[n], &place, e->inputs, e->got);
+        const gy_kernel_call plain =
+            part_call(&e->of, &part_cases[n], &place, e->of.wide, e->of.wanted);
+        assert_ok(e->of.op->reference(&plain));
+        const gy_kernel_call call =
+            part_call(&e->of, &part_cases[n], &place, e->of.inputs, e->of.got);
         assert_int_equal(texts_run(&b->all, e->at, &call), UINT64_MAX);
-        compare(e, 0);
-        free_example(e);
+        ops_example_compare(&e->of, "by its text");
+        ops_example_free(&e->of);
     }
     texts_close(&b->all);
     gy_free(b);
