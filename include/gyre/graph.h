@@ -491,19 +491,38 @@ typedef struct gy_session_options {
     int workers;         /* of the session's own engine; 0: cores / ranks on this host */
     bool has_no_overlap; /* nothing runs beside an exchange: to see what overlap gains */
     int chunks;          /* stages of a rank along pipe: s is of rank s % ranks; 0: 1 */
+    /* The device of this rank: what pays there runs on it, and parameters that are assigned
+       there lie in its memory. 1 and its number as the driver counts devices from 0; 0:
+       `devices` says which; -1: none. The session opens it and closes it. */
+    int device;
+    /* "none"; a number; several with commas between, of which the rank r of a host takes the
+       r-th, from the first again behind the last; "auto": so of all that the driver shows, and
+       none where there is none. NULL: GYRE_DEVICE in the same words, else none. */
+    const char *devices;
+    /* This process among those of its host that choose so; 0 ranks: those of the communicator.
+       Which share a device have equal parts of its free memory. */
+    int device_rank, device_ranks;
 } gy_session_options;
 
 /**
  * A session over the graph; caller owns it. Parameters are made when they are first used,
  * programs are compiled at the first run of each (fetches, batch). The graph, the engine and
  * the communicators outlive it.
- * @return GY_OK; the graph's failure; GY_ARG; GY_NOMEM
+ *
+ * A session on a mesh of ranks that do not exist opens no device. A rank whose device cannot be
+ * opened tells the others, whose runs fail with the same cause.
+ * @return GY_OK; the graph's failure; GY_ARG; GY_NOMEM; of a device GY_NOTFOUND it, its driver
+ * or a library is missing (which are named), GY_UNSUPPORTED they do not fit each other, GY_PEER
+ * and GY_STATE what the driver says
  */
 GY_API GY_MUST_CHECK gy_status gy_session_new(gy_graph *graph,
                                               const gy_session_options *options,
                                               gy_session **session);
 /** NULL is fine. */
 GY_API void gy_session_free(gy_session *session);
+/** Its device: number, name and how many processes share it; NULL: none. Borrowed. @threads any
+ */
+GY_API const char *gy_session_device(const gy_session *session);
 
 /** What an input is in one run. */
 typedef struct gy_feed {
@@ -607,8 +626,10 @@ GY_API GY_MUST_CHECK gy_status gy_session_decide(gy_session *session, int64_t ba
                                                  const gy_node *fetches, int fetch_count);
 /**
  * What this rank has of a parameter, borrowed from the session: the whole, or the part that
- * gy_pin gives it. It is made when it is first asked for. Change it between runs only. NULL: no
- * such name, no memory, or other stages keep it.
+ * gy_pin gives it. It is made when it is first asked for. Change it between runs only. With a
+ * device ask for it again behind each run, to read it or to change it: the call copies what the
+ * device has of it, and the next run takes it from here. NULL: no such name, no memory, the
+ * device has failed, or other stages keep it.
  */
 GY_API gy_tensor *gy_session_parameter(gy_session *session, const char *name);
 /**

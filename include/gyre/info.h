@@ -34,6 +34,15 @@ GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
  * @threads any
  */
 GY_API const char *gy_info_devices(char *out, size_t size_bytes);
+/**
+ * Check words that say which devices ranks take, as GYRE_DEVICE has them: none, auto, or numbers
+ * from 0 to 999 with commas between. Opens nothing.
+ * @param name     of the option, for the message
+ * @param devices  NULL is fine
+ * @return GY_OK; GY_ARG other words: names option, words and what was expected
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_info_check_devices(const char *name, const char *devices);
 
 /** How many cores this process can use: its cpuset, limited by the control group's quota; >= 1.
  * @threads any */

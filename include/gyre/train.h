@@ -368,10 +368,10 @@ typedef struct gy_train_options {
        bytes of f32, in which updates go on; also on one rank, so that ranks learn alike. 0 or
        GY_F32: as they are. Of models of f32. Excludes `servers`, which have a codec. */
     gy_dtype exchange;
-    /* 1 and its number as the driver counts devices from 0: what pays there runs on that
-       device, parameters that it updates lie in its memory. 0: GYRE_DEVICE says which, else
-       none; -1: none. GY_NOTFOUND no driver, device or library, which are named. */
+    /* As in gy_session_options. */
     int device;
+    const char *devices;
+    int device_rank, device_ranks;
 } gy_train_options;
 
 /**
@@ -499,6 +499,8 @@ GY_API GY_MUST_CHECK gy_status gy_model_load(const char *path, const gy_model_op
 /** Do ranks have parts of the parameters? So after a training with `zero` 3, or pins, over
  * several ranks. */
 GY_API bool gy_model_is_sharded(const gy_model *model);
+/** gy_session_device of its session: of the last training; NULL: none. */
+GY_API const char *gy_model_device(const gy_model *model);
 /** The architecture's name; borrowed from the model. */
 GY_API const char *gy_model_name(const gy_model *model);
 /** A metadata value of the file that the model came from, borrowed; NULL: no such key. */

@@ -2,7 +2,7 @@
  * counter. */
 #include "base/base.h"
 #include "base/lazy.h"
-#include "base/setting_index.h"
+#include "base/setting_numbers.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -307,29 +307,40 @@ GY_TEST(lazy_functions_that_are_missing_are_named)
     }
 }
 
-GY_TEST(an_index_is_a_number_or_a_word)
+GY_TEST(numbers_are_none_auto_or_a_list)
 {
-    static const char *const wrong[] = {"-1", "1000", "0x1", "1 ", "nonee", "No", "+1"};
-    int index = GY_SETTING_UNSET;
-    unsetenv("GYRE_TEST_INDEX");
-    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
-    assert_int_equal(index, GY_SETTING_UNSET);
-    setenv("GYRE_TEST_INDEX", "", 1);
-    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
-    assert_int_equal(index, GY_SETTING_UNSET);
-    setenv("GYRE_TEST_INDEX", "007", 1);
-    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
-    assert_int_equal(index, 7);
-    setenv("GYRE_TEST_INDEX", "none", 1);
-    assert_ok(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index));
-    assert_int_equal(index, GY_SETTING_NONE);
+    static const char *const wrong[] = {"-1",  "1000", "0x1",  "1 ",   "nonee", "No",  "+1", "",
+                                        "0,,1", "0,",  ",0",   "0,x",  "0;1",   "auto,0",
+                                        "none,1", "0, 1", "1.5"};
+    gy_setting_numbers read = {.count = 7};
+    assert_ok(gy_base_setting_numbers("GYRE_TEST", NULL, &read));
+    assert_true(!read.is_said && !read.is_auto && read.count == 0);
+    assert_ok(gy_base_setting_numbers("GYRE_TEST", "007", &read));
+    assert_true(read.is_said && !read.is_auto && read.count == 1 && read.numbers[0] == 7);
+    assert_ok(gy_base_setting_numbers("GYRE_TEST", "auto", &read));
+    assert_true(read.is_said && read.is_auto && read.count == 0);
+    assert_ok(gy_base_setting_numbers("GYRE_TEST", "none", &read));
+    assert_true(read.is_said && !read.is_auto && read.count == 0);
+    assert_ok(gy_base_setting_numbers("GYRE_TEST", "2,0,999,2", &read));
+    assert_int_equal(read.count, 4);
+    assert_true(read.numbers[0] == 2 && read.numbers[1] == 0 && read.numbers[2] == 999 &&
+                read.numbers[3] == 2);
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
-        setenv("GYRE_TEST_INDEX", wrong[i], 1);
-        assert_status(gy_base_setting_index("GYRE_TEST_INDEX", "none", &index), GY_ARG);
+        assert_status(gy_base_setting_numbers("GYRE_TEST", wrong[i], &read), GY_ARG);
         assert_non_null(strstr(gy_error_text(), wrong[i]));
+        assert_non_null(strstr(gy_error_text(), "GYRE_TEST"));
     }
-    assert_int_equal(index, GY_SETTING_NONE);
-    unsetenv("GYRE_TEST_INDEX");
+    assert_int_equal(read.count, 4); /* untouched */
+    char many[2 * GY_SETTING_NUMBERS_MAX + 2];
+    memset(many, ',', sizeof(many));
+    for (size_t i = 0; i <= GY_SETTING_NUMBERS_MAX; i++) {
+        many[2 * i] = '0';
+    }
+    many[sizeof(many) - 1] = '\0';
+    assert_status(gy_base_setting_numbers("GYRE_TEST", many, &read), GY_ARG);
+    many[sizeof(many) - 3] = '\0';
+    assert_ok(gy_base_setting_numbers("GYRE_TEST", many, &read));
+    assert_int_equal(read.count, GY_SETTING_NUMBERS_MAX);
 }
 
 GY_TEST(names_are_as_far_as_their_letters)

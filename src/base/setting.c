@@ -1,7 +1,7 @@
 #include "base/setting.h"
 
 #include "base/options.h"
-#include "base/setting_index.h"
+#include "base/setting_numbers.h"
 
 #include "base/fail.h"
 #include "base/log.h"
@@ -73,22 +73,42 @@ gy_status gy_setting_choice(const char *name, const char *choices, int *index)
                    list_words(choices, words, sizeof(words)));
 }
 
-gy_status gy_base_setting_index(const char *name, const char *none, int *index)
+/* A number of one to three digits; *rest is behind it, or NULL. */
+static int take_number(const char *text, const char **rest)
 {
-    const char *value = gy_setting_get(name);
-    if (value == NULL) {
-        return GY_OK;
+    int number = 0;
+    const size_t digits = strspn(text, "0123456789");
+    for (size_t i = 0; i < digits && digits <= 3; i++) {
+        number = 10 * number + (text[i] - '0');
     }
-    if (strcmp(value, none) == 0) {
-        *index = GY_SETTING_NONE;
-        return GY_OK;
+    *rest = digits >= 1 && digits <= 3 ? text + digits : NULL;
+    return number;
+}
+
+gy_status gy_base_setting_numbers(const char *name, const char *value,
+                                  gy_setting_numbers *numbers)
+{
+    gy_setting_numbers read = {.is_said = value != NULL};
+    const char *at = value;
+    GY_ASSERT(name != NULL);
+    read.is_auto = value != NULL && strcmp(value, "auto") == 0;
+    if (value != NULL && !read.is_auto && strcmp(value, "none") != 0) {
+        do {
+            if (read.count == GY_SETTING_NUMBERS_MAX) {
+                return gy_fail(GY_ARG, "%s has more than %d numbers", name,
+                               GY_SETTING_NUMBERS_MAX);
+            }
+            read.numbers[read.count++] = take_number(at, &at);
+        } while (at != NULL && *at++ == ',');
+        if (at == NULL || at[-1] != '\0') {
+            return gy_fail(GY_ARG,
+                           "%s is \"%s\": expected none, auto or numbers from 0 to 999 with "
+                           "commas between",
+                           name, value);
+        }
     }
-    const size_t size = strlen(value);
-    if (size > 3 || strspn(value, "0123456789") != size) {
-        return gy_fail(GY_ARG, "%s is \"%s\": expected %s or a number from 0 to 999", name,
-                       value, none);
-    }
-    *index = (int)strtol(value, NULL, 10);
+    GY_ASSERT(!read.is_auto || read.count == 0);
+    *numbers = read;
     return GY_OK;
 }
 

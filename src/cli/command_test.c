@@ -152,7 +152,7 @@ GY_TEST(wrong_environment_is_one_line_and_status_two)
         {"GYRE_LOG=loud", "error, warn, info, debug or trace"},
         {"GYRE_ISA=mmx", "baseline, avx2 or avx512"},
         {"GYRE_KERNEL=slow", "fast or reference"},
-        {"GYRE_DEVICE=first", "none or a number from 0 to 999"},
+        {"GYRE_DEVICE=first", "none, auto or numbers from 0 to 999"},
         {"GYRE_COLL=best", "ring"},
         {"GYRE_COLL=allreduce=pairwise", "pairwise"},
         {"GYRE_TUNE=/dev/null", "/dev/null"},

@@ -375,8 +375,8 @@ gy_status gy_schedule(const gy_graph *in, gy_graph **out);
 /** Nodes that graph->device shall run, with copies of values between it and the CPU. The last
  * pass. GY_LIMIT what must lie there does not fit. */
 gy_status gy_pass_devices(const gy_graph *in, gy_graph **out);
-/** Keep in the user's graph where its parameters lie from now on. */
-void gy_devices_keep(const gy_graph *compiled, gy_graph *user);
+/** Note where the parameters of a compiled graph lie: (nodes of the user's graph). */
+void gy_devices_keep(const gy_graph *compiled, gy_device_home *homes);
 /** Append what the device runs and what is copied for it. GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text);
 /**
@@ -594,8 +594,8 @@ GY_MUST_CHECK gy_status gy_session_spent(const gy_session *session, const gy_nod
 void gy_session_runs_free(gy_session_runs *runs);
 
 /**
- * From now on programs run on this device what pays there. Before the first run. The device
- * outlives the session. GY_NOMEM; GY_LIMIT. @threads owner
+ * From now on programs run on this device what pays there. Before the first run, of a session
+ * that has none. The device outlives the session. GY_NOMEM; GY_LIMIT. @threads owner
  */
 GY_MUST_CHECK gy_status gy_session_set_device(gy_session *session, gy_device *device);
 

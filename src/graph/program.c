@@ -665,6 +665,9 @@ gy_status gy_program_make(gy_session *session, const gy_program_source *source,
     program->has_exchanges = session->mesh.stages > 1;
     gy_status status = add_fetches(program, &source->run);
     status = status >= 0 ? add_steps(program) : status;
+    if (status >= 0 && program->graph->device != NULL) {
+        status = gy_session_keep_homes(session, program->graph);
+    }
     if (status < 0) {
         gy_error error; /* freeing may fail nothing, yet keep the text */
         gy_error_take(&error, status);
@@ -673,9 +676,6 @@ gy_status gy_program_make(gy_session *session, const gy_program_source *source,
         return gy_error_raise(&error);
     }
     GY_ASSERT(program->graph->root_count == source->run.fetch_count && program->scope != NULL);
-    if (program->graph->device != NULL) {
-        gy_devices_keep(program->graph, session->graph);
-    }
     *out = program;
     return GY_OK;
 }

@@ -1,6 +1,8 @@
 /* Sessions: parameters, programs by (fetches, batch), the public calls. */
 #include "graph/session.h"
 
+#include <gyre/info.h>
+
 #include <string.h>
 
 enum { PROGRAMS_MAX = 32 }; /* the least recently used one goes */
@@ -49,6 +51,48 @@ static gy_status start(gy_session *session, const gy_session_options *options)
     return GY_OK;
 }
 
+/* A mesh of ranks that do not exist. */
+static bool is_imagined(const gy_mesh *mesh)
+{
+    bool is_grid = mesh->stages > 1;
+    GY_ASSERT(mesh->axes >= 1);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        is_grid = is_grid || mesh->sizes[axis] > 1;
+    }
+    return is_grid && mesh->whole == NULL;
+}
+
+/* What the options ask for. The other ranks cannot know of a failure: they are told. */
+static gy_status open_device(gy_session *session, const gy_session_options *options)
+{
+    gy_comm *whole = session->mesh.whole;
+    gy_device_choice choice = {.number = options->device,
+                               .names = options->devices,
+                               .rank = options->device_rank,
+                               .ranks = options->device_ranks};
+    GY_ASSERT(session->lane == NULL && session->opened == NULL);
+    if (is_imagined(&session->mesh)) {
+        return GY_OK;
+    }
+    if (options->device_ranks < 0 || options->device_rank < 0) {
+        return gy_fail(GY_ARG, "session: a device for rank %d of %d of a host",
+                       options->device_rank, options->device_ranks);
+    }
+    if (choice.ranks == 0 && whole != NULL) {
+        choice.rank = gy_comm_local_rank(whole);
+        choice.ranks = gy_comm_local_size(whole);
+    }
+    gy_status status = gy_device_open(&choice, &session->opened);
+    if (status >= 0 && session->opened != NULL) {
+        gy_device_rates *rates = &session->opened->rates;
+        const double share = (double)gy_engine_workers(session->engine) / gy_info_cores();
+        rates->host_flops_s *= share; /* of the cores that this session has */
+        rates->host_bytes_s *= share;
+        status = gy_session_set_device(session, session->opened);
+    }
+    return status < 0 && whole != NULL ? gy_session_refuse(session, status) : status;
+}
+
 gy_status gy_session_new(gy_graph *graph, const gy_session_options *options, gy_session **out)
 {
     GY_ASSERT(out != NULL);
@@ -63,6 +107,7 @@ gy_status gy_session_new(gy_graph *graph, const gy_session_options *options, gy_
     session->graph = graph;
     gy_meter_init(&session->meter);
     gy_status status = start(session, options);
+    status = status >= 0 ? open_device(session, options) : status;
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
@@ -99,6 +144,7 @@ void gy_session_free(gy_session *session)
                   session->chunks.list[i].data == NULL);
     }
     gy_device_lane_free(session->lane);
+    gy_device_close(session->opened);
     if (session->owns_engine) {
         gy_engine_free(session->engine);
     }
@@ -109,6 +155,7 @@ void gy_session_free(gy_session *session)
     gy_free(session->parameters);
     gy_free(session->programs);
     gy_free(session->chunks.list);
+    gy_free(session->homes);
     gy_meter_fini(&session->meter);
     gy_free(session);
 }
@@ -116,21 +163,53 @@ void gy_session_free(gy_session *session)
 gy_status gy_session_set_device(gy_session *session, gy_device *device)
 {
     GY_ASSERT(session->lane == NULL && session->program_count == 0);
-    GY_TRY(gy_device_lane_new(device, session->engine, &session->lane));
-    session->graph->device = device;
-    return GY_OK;
+    return gy_device_lane_new(device, session->engine, &session->lane);
+}
+
+const char *gy_session_device(const gy_session *session)
+{
+    return session->lane != NULL ? gy_device_lane_device(session->lane)->name : NULL;
 }
 
 /* ---- programs ---- */
+
+gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled)
+{
+    const size_t nodes = (size_t)session->graph->node_count;
+    GY_ASSERT(session->home_count <= nodes && compiled->device != NULL);
+    GY_TRY(GY_GROW("graph.homes", session->homes, session->home_capacity, nodes + 1));
+    while (session->home_count < nodes) {
+        session->homes[session->home_count++] = GY_HOME_OPEN;
+    }
+    gy_devices_keep(compiled, session->homes);
+    return GY_OK;
+}
+
+gy_status gy_session_bind(const gy_session *session, const gy_mesh *mesh, const gy_planned_run *run,
+                          gy_graph **out)
+{
+    gy_graph *bound = NULL;
+    GY_ASSERT(run->loss >= 0 && run->loss <= run->fetch_count);
+    GY_TRY(gy_bind(session->graph, mesh, run->batch, run->fetches, run->fetch_count, &bound));
+    bound->loss = run->loss;
+    bound->device = session->lane != NULL ? gy_device_lane_device(session->lane) : NULL;
+    for (int32_t i = 0; i < bound->node_count; i++) {
+        gy_graph_node *node = &bound->nodes[i];
+        if (node->op == &gy_ops_row_parameter && node->origin < (int32_t)session->home_count) {
+            GY_ASSERT(node->origin >= 0);
+            node->home = session->homes[node->origin];
+        }
+    }
+    *out = bound;
+    return GY_OK;
+}
 
 gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,
                              const gy_planned_run *run, gy_text *text, gy_graph **out)
 {
     GY_ASSERT(mesh->axes >= 1 && run->batch > 0);
     gy_graph *bound = NULL;
-    GY_TRY(gy_bind(session->graph, mesh, run->batch, run->fetches, run->fetch_count, &bound));
-    GY_ASSERT(run->loss >= 0 && run->loss <= run->fetch_count);
-    bound->loss = run->loss;
+    GY_TRY(gy_session_bind(session, mesh, run, &bound));
     gy_status status = gy_compile(bound, session->skip, text, out);
     gy_graph_free(bound);
     return status;
@@ -214,16 +293,6 @@ static bool is_own(const gy_session *session, gy_status status)
     return status == GY_NOMEM ||
            (session->fill != NULL &&
             (status == GY_IO || status == GY_FORMAT || status == GY_STATE));
-}
-
-static bool is_imagined(const gy_mesh *mesh)
-{
-    bool is_grid = mesh->stages > 1;
-    GY_ASSERT(mesh->axes >= 1);
-    for (int axis = 0; axis < mesh->axes; axis++) {
-        is_grid = is_grid || mesh->sizes[axis] > 1;
-    }
-    return is_grid && mesh->whole == NULL;
 }
 
 /* One batch, whose first row is row `first` for random draws. The step stays. */

@@ -164,6 +164,9 @@ struct gy_session {
     gy_comm *comms[GY_MESH_MAX]; /* by mesh axis; NULL: it has one rank */
     bool has_pipe;               /* its communicator is driven by the engine */
     gy_device_lane *lane;        /* NULL: the CPU alone */
+    gy_device *opened;           /* by the session itself; NULL: it is lent, or there is none */
+    gy_device_home *homes;       /* node of the user's graph -> where its parameter lies */
+    size_t home_count, home_capacity;
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
@@ -236,6 +239,11 @@ bool gy_session_keeps(const gy_session *session, int32_t index);
  * run reads. All ranks alike. */
 GY_MUST_CHECK gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run);
 
+/** Keep where the parameters of a compiled graph lie, for all later programs. GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled);
+/** gy_bind of the user's graph, with what this session adds: its device, where parameters lie. */
+GY_MUST_CHECK gy_status gy_session_bind(const gy_session *session, const gy_mesh *mesh,
+                                        const gy_planned_run *run, gy_graph **bound);
 /** Bind to the mesh and run the passes for fetches of the user's graph. */
 gy_status gy_session_compile(const gy_session *session, const gy_mesh *mesh,
                              const gy_planned_run *run, gy_text *text, gy_graph **out);

@@ -1,6 +1,6 @@
 /**
  * A rank's device: a second memory, and kernels that run there one behind another. What fills
- * the table in (a room that opens a driver) is above; a graph that uses it knows no driver.
+ * the table in stands in ops/cuda, behind gy_device_open; a graph that uses it knows no driver.
  */
 #ifndef GY_OPS_DEVICE_H
 #define GY_OPS_DEVICE_H
@@ -62,5 +62,40 @@ struct gy_device {
     const char *name;
     gy_device_rates rates;
 };
+
+/** Which device a process takes, in the words of users. Zero: GYRE_DEVICE says which. */
+typedef struct gy_device_choice {
+    int number;        /* 1 and its number as the driver counts from 0; 0: `names` says which;
+                          below: none */
+    const char *names; /* "none"; "auto"; a number, or several with commas between; NULL: the
+                          value of GYRE_DEVICE, in the same words, else none */
+    int rank, ranks;   /* of this process among those of its host that choose so; 0 ranks: it is
+                          alone */
+} gy_device_choice;
+
+/**
+ * Open the device of a process. Of several numbers the process of rank r takes the r-th, from
+ * the first again behind the last; auto: of all that the driver shows, and none where it shows
+ * none or is missing. Processes of one host that take the same device have equal parts of what
+ * is free of its memory. Opens no library unless a device is asked for.
+ *
+ * @param device  caller owns it: gy_device_close; NULL: none
+ * @return GY_OK; GY_ARG neither of these words; GY_NOTFOUND no such device, driver or library;
+ * GY_UNSUPPORTED they do not fit each other; GY_NOMEM; GY_PEER, GY_STATE of the driver
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_device_open(const gy_device_choice *choice, gy_device **device);
+/** Waits for what is queued; nothing that was made of it is left. NULL is fine. */
+void gy_device_close(gy_device *device);
+
+/**
+ * The choice alone, of a machine that shows `shown` devices. Pure.
+ *
+ * @param index   of the device; -1: none
+ * @param sharers how many of choice->ranks take it, 1 at least
+ * @return GY_OK; GY_ARG
+ */
+GY_MUST_CHECK gy_status gy_device_choose(const gy_device_choice *choice, int shown, int *index,
+                                         int *sharers);
 
 #endif

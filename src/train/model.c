@@ -2,7 +2,6 @@
  * A sequential model: its graph, its session, and the parameters that outlive both.
  */
 #include "graph/graph.h"
-#include "ops/cuda/executor.h"
 #include "tensor/tensor.h"
 #include "train/train_priv.h"
 
@@ -202,35 +201,29 @@ static void drop_built(gy_model *model)
     drop_update(&model->update);
 }
 
-/* What the options of a training (NULL: there are none) ask for, unless a device is lent. */
-static gy_status open_device(gy_model *model, const gy_train_options *options)
+/* What the options of a training (NULL: there are none) ask of the session. */
+static gy_session_options session_options(const gy_model *model,
+                                          const gy_train_options *options)
 {
-    GY_ASSERT(model->session == NULL);
-    if (model->device != NULL && !model->owns_device) {
-        return GY_OK;
+    gy_session_options made = {.comm = model->mesh == NULL ? model->comm : NULL,
+                               .mesh = model->mesh,
+                               .seed = model->seed,
+                               .workers = model->workers,
+                               .has_no_overlap = model->has_no_overlap,
+                               .chunks = model->chunks,
+                               .device = -1};
+    if (options != NULL && model->device == NULL) {
+        made.device = options->device;
+        made.devices = options->devices;
+        made.device_rank = options->device_rank;
+        made.device_ranks = options->device_ranks;
     }
-    model->device = NULL;
-    model->owns_device = false;
-    GY_TRY(gy_cuda_executor_choose(options != NULL ? options->device : -1, &model->device));
-    model->owns_device = model->device != NULL;
-    return GY_OK;
-}
-
-/* No session uses it any more. */
-static void close_device(gy_model *model)
-{
-    GY_ASSERT(model->device != NULL || !model->owns_device);
-    if (model->owns_device) {
-        gy_cuda_executor_close(model->device);
-    }
-    model->device = NULL;
-    model->owns_device = false;
+    return made;
 }
 
 static gy_status build_all(gy_model *model, const gy_train_options *options)
 {
     model->chunks = options != NULL ? gy_train_chunks(model, options) : 0;
-    GY_TRY(open_device(model, options));
     GY_TRY(gy_graph_new(&model->graph));
     GY_TRY(build_forward(model));
     GY_TRY(check_expected(model));
@@ -244,15 +237,8 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
                    ? gy_graph_precision(model->graph, options->precision)
                    : GY_OK);
     }
-    GY_TRY(
-        gy_session_new(model->graph,
-                       &(gy_session_options){.comm = model->mesh == NULL ? model->comm : NULL,
-                                             .mesh = model->mesh,
-                                             .seed = model->seed,
-                                             .workers = model->workers,
-                                             .has_no_overlap = model->has_no_overlap,
-                                             .chunks = model->chunks},
-                       &model->session));
+    const gy_session_options of_session = session_options(model, options);
+    GY_TRY(gy_session_new(model->graph, &of_session, &model->session));
     if (model->device != NULL) {
         GY_TRY(gy_session_set_device(model->session, model->device));
     }
@@ -286,12 +272,10 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
         gy_error error;
         gy_error_take(&error, status);
         drop_built(model);
-        close_device(model);
         *model = old; /* the model stays what it was */
         return gy_error_raise(&error);
     }
     drop_built(&old);
-    close_device(&old);
     return GY_OK;
 }
 
@@ -490,7 +474,6 @@ void gy_model_free(gy_model *model)
         return;
     }
     drop_built(model);
-    close_device(model);
     for (int i = 0; model->class_names != NULL && i < model->classes; i++) {
         gy_free(model->class_names[i]);
     }
@@ -514,6 +497,11 @@ gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen)
     }
     model->is_frozen[index] = is_frozen;
     return GY_OK;
+}
+
+const char *gy_model_device(const gy_model *model)
+{
+    return gy_session_device(model->session);
 }
 
 const char *gy_model_name(const gy_model *model)

@@ -26,6 +26,7 @@ static const double timeout_default_s = 300;
 static const int64_t width_max = 1 << 20; /* of a row; GY_PS_WIDTH_MAX */
 
 typedef struct worker_table {
+    char name[GY_TRAIN_NAME_BYTES], sum_name[GY_TRAIN_NAME_BYTES]; /* in the session */
     gy_ps_table *table;
     gy_ps_request *push, *pull;
     size_t rows;
@@ -168,8 +169,10 @@ static gy_status open_table(gy_train_worker *worker, gy_model *model, const gy_t
         return gy_fail(GY_ARG, "table %s/%s: expected a name of up to %d characters", training,
                        slot->name, TABLE_NAME_BYTES - 1);
     }
+    gy_print(made->name, sizeof(made->name), "%s", slot->name);
     GY_TRY(gy_train_slot_tensor(model, slot->name, &made->parameter));
     if (o->servers->fetch > 1) {
+        gy_print(made->sum_name, sizeof(made->sum_name), "%s/%s", slot->name, GY_TRAIN_SUM);
         GY_TRY(state_tensor(model, slot, GY_TRAIN_SUM, &made->sum));
     }
     GY_TRY(find_served(worker, model, slot, made));
@@ -218,13 +221,25 @@ static gy_status wait_all(gy_train_worker *worker, bool is_pull)
     return first.status < 0 ? gy_error_raise(&first) : GY_OK;
 }
 
+/* Ask for a tensor of the session again, behind a run and before it is read or written: a device
+ * has the newer value, and takes what is written with the next run. */
+static gy_status bring(gy_train_worker *worker, const char *name)
+{
+    GY_ASSERT(name[0] != '\0');
+    return gy_session_parameter(worker->session, name) != NULL
+               ? GY_OK
+               : gy_fail_within(GY_STATE, "parameter %s", name);
+}
+
 gy_status gy_train_worker_pull(gy_train_worker *worker)
 {
     gy_status status = GY_OK;
     for (size_t i = 0; i < worker->count && status == GY_OK; i++) {
         worker_table *at = &worker->tables[i];
         GY_ASSERT(at->pull == NULL);
-        status = gy_ps_pull(at->table, NULL, at->rows, at->view.data, &at->pull);
+        status = bring(worker, at->name);
+        status = status < 0 ? status
+                            : gy_ps_pull(at->table, NULL, at->rows, at->view.data, &at->pull);
     }
     gy_error error;
     gy_error_take(&error, status);
@@ -445,15 +460,17 @@ void gy_train_worker_begin(gy_train_worker *worker, double rate)
 }
 
 /* The last batch had no rows for this worker, those before it did. */
-static void push_sums(gy_train_worker *worker)
+static gy_status push_sums(gy_train_worker *worker)
 {
     for (size_t i = 0; i < worker->count; i++) {
         if (worker->tables[i].sum != NULL) {
+            GY_TRY(bring(worker, worker->tables[i].sum_name));
             const gy_view view = gy_tensor_pin(worker->tables[i].sum);
             push_one(worker, i, view.data);
             gy_tensor_unpin(worker->tables[i].sum);
         }
     }
+    return GY_OK;
 }
 
 static gy_status end_clock(gy_train_worker *worker)
@@ -469,8 +486,10 @@ gy_status gy_train_worker_end(gy_train_worker *worker, gy_status ran)
     gy_error error;
     gy_session_set_fetch_hook(worker->session, NULL, NULL);
     gy_error_take(&error, ran);
-    if (ran == GY_AGAIN) {
-        push_sums(worker);
+    const gy_status summed = ran == GY_AGAIN ? push_sums(worker) : GY_OK;
+    if (summed < 0) {
+        gy_error_take(&error, summed);
+        ran = summed;
     }
     gy_status waited = wait_all(worker, false);
     for (size_t i = 0; ran == GY_AGAIN && i < worker->count; i++) {

@@ -478,6 +478,7 @@ gy_status gy_train_measure(gy_model *model, gy_dataset *train, const gy_train_op
     filled.micro_batches = 0;
     filled.servers = NULL;
     filled.zero = 0;
+    filled.device = -1; /* it is the CPU's kernels that are measured */
     gy_status status = measure(&m, &filled);
     if (status >= 0) {
         status =

@@ -98,8 +98,7 @@ struct gy_model {
     bool is_lazy;              /* parts are read from there when they are first used */
     const gy_bundle *expected; /* while it is made: the tensors that must fit, or NULL */
 
-    gy_device *device; /* of the session; NULL: the CPU alone */
-    bool owns_device;  /* else it is lent */
+    gy_device *device; /* lent to the session; NULL: it opens its own, if any */
     gy_graph *graph;
     gy_session *session;
     gy_node x, labels, train_loss, loss, log_probabilities, predicted;

@@ -13,6 +13,12 @@ enum { SHOWN = 3, LEFT_SHOWN = 3 };
 
 static int counted; /* steps that stand on the terminal; 0: none */
 
+int gy_cli_cores_of(int ranks)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN) / ranks;
+    return cores > 1 ? (int)cores : 1;
+}
+
 void gy_cli_mesh_count(bool is_counted)
 {
     if (isatty(STDERR_FILENO) != 1) {

@@ -17,6 +17,8 @@ typedef struct gy_cli_step {
     gy_mesh_search search; /* its options are these */
 } gy_cli_step;
 
+/** As many threads as a rank has where so many share this machine; >= 1. */
+int gy_cli_cores_of(int ranks);
 /** "1.5 GB", as --memory and the description of a cluster write it. */
 const char *gy_cli_size_text(double bytes, char out[32]);
 /** The line above a table: the training, `what` ("on"), the cluster, and what kernels cost

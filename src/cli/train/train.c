@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
+#include "cli/train/device.h"
 #include "cli/train/mesh.h"
 #include "cli/train/pipe.h"
 #include "cli/train/simulate.h"
@@ -174,6 +175,7 @@ typedef struct train_job {
     gy_cli_update update;
     gy_train_servers servers; /* of update.is_ps */
     char key[PATH_BYTES];
+    gy_cli_device device;
     gy_comm *comm; /* NULL: this process alone, as each worker of parameter servers is */
     gy_mesh *mesh;
     gy_mesh_choice choice; /* of --mesh auto */
@@ -260,8 +262,8 @@ static gy_train_options train_options(train_job *job)
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, settings.recompute),
         .precision = gy_cli_type_of(settings.precision),
         .exchange = gy_cli_type_of(settings.exchange),
-        .device = settings.simulate != NULL ? -1 : gy_cli_device_of(settings.device),
     };
+    gy_cli_device_choose(&job->device, &chosen);
     if (job->is_language) {
         gy_language_recipe(&chosen);
     }
@@ -511,13 +513,6 @@ static void open_step(train_job *job, const gy_virtual_cluster *cluster, gy_cli_
     }
 }
 
-/* As many threads as a rank has where so many share this machine. */
-static void share_cores(int ranks)
-{
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN) / ranks;
-    settings.workers = cores > 1 ? cores : 1;
-}
-
 /* A mesh is chosen for the data, and made before the model. */
 static gy_status open_mesh(train_job *job)
 {
@@ -534,7 +529,7 @@ static gy_status open_mesh(train_job *job)
     GY_TRY(gy_cli_cluster_of(job->comm, settings.cluster, &cluster));
     open_step(job, &cluster, &step);
     if (given == 0) {
-        share_cores(gy_comm_local_size(job->comm));
+        settings.workers = gy_cli_cores_of(gy_comm_local_size(job->comm));
     }
     const gy_status status = gy_mesh_choose(&step.search, job->comm, &job->choice);
     settings.workers = given;
@@ -567,6 +562,7 @@ static gy_status do_job(train_job *job)
     gy_progress_bar_free(job->bar);
     job->bar = NULL;
     GY_TRY(status);
+    GY_TRY(gy_cli_device_report(job->model, job->comm));
     if (job->update.is_ps && !job->is_first) {
         return GY_OK; /* worker 0 tests and saves what all have made */
     }
@@ -653,8 +649,8 @@ static int check_settings(const char *name)
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
-    const int typed = gy_cli_types_check(settings.dtype, settings.precision, settings.exchange,
-                                         settings.device);
+    int typed = gy_cli_types_check(settings.dtype, settings.precision, settings.exchange);
+    typed = typed == GY_EXIT_OK ? gy_cli_device_check(settings.device) : typed;
     const int clustered =
         typed != GY_EXIT_OK
             ? typed
@@ -676,6 +672,7 @@ static int train_here(train_job *job, bool is_rank)
     }
     const int rank = gy_comm_rank(job->comm), ranks = gy_comm_size(job->comm);
     job->is_first = rank == 0;
+    job->device = gy_cli_device_of(settings.device, job->comm);
     if (is_rank && job->is_first && !gy_cli_make_folder("train", job->folder)) {
         return GY_EXIT_FAILURE;
     }
@@ -732,7 +729,8 @@ static int simulate(train_job *job)
     } excluded[] = {
         {"ranks", settings.ranks > 0},         {"checkpoints", settings.checkpoints != NULL},
         {"explain", settings.explain},         {"stats", settings.stats},
-        {"cluster", settings.cluster != NULL}, {"update", settings.update != NULL}};
+        {"cluster", settings.cluster != NULL}, {"update", settings.update != NULL},
+        {"device", settings.device != NULL}};
     for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
         if (excluded[i].is_given) {
             return gy_cli_report_usage("gyre train: --%s and --simulate exclude each other",
@@ -743,7 +741,7 @@ static int simulate(train_job *job)
         return gy_cli_report_usage("gyre train: --simulate: %s", gy_error_text());
     }
     if (settings.workers == 0) { /* as many as a rank of such a host has here */
-        share_cores(cluster.ranks_per_host);
+        settings.workers = gy_cli_cores_of(cluster.ranks_per_host);
     }
     gy_status status = open_data(job);
     if (status >= 0) {

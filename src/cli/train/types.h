@@ -1,4 +1,4 @@
-/** What the options of a training say of data types and the device. */
+/** What the options of a training say of data types. */
 #ifndef GY_CLI_TRAIN_TYPES_H
 #define GY_CLI_TRAIN_TYPES_H
 
@@ -9,11 +9,7 @@
 
 /** The type of that name, one of PRECISIONS. */
 gy_dtype gy_cli_type_of(const char *name);
-/** gy_train_options.device: of a number or "none"; NULL: it is not given. */
-int gy_cli_device_of(const char *device);
-/** Returns an exit status, reported: models of f64 have neither precision nor exchange; a
- * device is a number or "none", or NULL. */
-int gy_cli_types_check(const char *dtype, const char *precision, const char *exchange,
-                       const char *device);
+/** Returns an exit status, reported: models of f64 have neither precision nor exchange. */
+int gy_cli_types_check(const char *dtype, const char *precision, const char *exchange);
 
 #endif

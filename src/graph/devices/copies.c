@@ -132,17 +132,16 @@ gy_status gy_pass_devices(const gy_graph *in, gy_graph **out)
     return gy_pass_end(&c.pass, status, out);
 }
 
-void gy_devices_keep(const gy_graph *compiled, gy_graph *user)
+void gy_devices_keep(const gy_graph *compiled, gy_device_home *homes)
 {
-    GY_ASSERT(!user->is_placed);
+    GY_ASSERT(compiled->is_placed && homes != NULL);
     for (int32_t i = 0; i < compiled->node_count; i++) {
         const gy_graph_node *node = &compiled->nodes[i];
         if (node->op == &gy_ops_row_parameter && node->origin >= 0) {
-            gy_graph_node *parameter = &user->nodes[node->origin];
             const gy_device_home home = node->is_on_device ? GY_HOME_DEVICE : GY_HOME_CPU;
-            GY_ASSERT(parameter->op == node->op);
-            GY_ASSERT(parameter->home == GY_HOME_OPEN || parameter->home == home);
-            parameter->home = home;
+            gy_device_home *kept = &homes[node->origin];
+            GY_ASSERT(*kept == GY_HOME_OPEN || *kept == home);
+            *kept = home;
         }
     }
 }

@@ -153,7 +153,7 @@ GY_TEST(parameters_come_back_and_go_there)
     assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
     assert_ok(gy_session_set_device(session, &device.device));
     assert_ok(gy_session_run(session, NULL, 0, 0, &step, 1, &result));
-    assert_int_equal(g->nodes[x.index].home, GY_HOME_DEVICE);
+    assert_int_equal(session->homes[x.index], GY_HOME_DEVICE);
     gy_tensor *here = gy_session_parameter(session, "x"); /* brought */
     for (int64_t i = 0; i < 4; i++) {
         assert_true(gy_tensor_get(here, i) == (double)(i + 1));

@@ -319,9 +319,7 @@ static gy_status schedule_run(const gy_session *session, const gy_mesh *mesh,
 {
     gy_graph *bound = NULL;
     GY_ASSERT(run->batch > 0);
-    GY_TRY(gy_bind(session->graph, mesh, run->batch, run->fetches, run->fetch_count, &bound));
-    GY_ASSERT(run->loss >= 0 && run->loss <= run->fetch_count);
-    bound->loss = run->loss;
+    GY_TRY(gy_session_bind(session, mesh, run, &bound));
     const gy_status status =
         gy_graph_compile_placed(bound, session->skip, GY_COMPILE_SCHEDULED, scheduled);
     gy_graph_free(bound);

@@ -1,6 +1,6 @@
 #include "ops/cuda/devices.h"
 
-#include "base/setting_index.h"
+#include "base/setting_numbers.h"
 #include "ops/cuda/blas.h"
 
 #include <gyre/info.h>
@@ -108,24 +108,42 @@ static void add_libraries(gy_text *text)
     }
 }
 
+/* The devices that are said, each once, or all. */
+static void add_devices(gy_text *text, const gy_setting_numbers *said, int count)
+{
+    for (int i = 0; i < count && said->count == 0; i++) {
+        add_device(text, i);
+    }
+    for (int i = 0; i < said->count; i++) {
+        bool is_again = false;
+        for (int k = 0; k < i; k++) {
+            is_again = is_again || said->numbers[k] == said->numbers[i];
+        }
+        if (!is_again) {
+            add_device(text, said->numbers[i]);
+        }
+    }
+}
+
 const char *gy_info_devices(char *out, size_t size_bytes)
 {
     gy_text text = {.data = NULL};
-    int chosen = GY_SETTING_UNSET, count = 0;
-    gy_status status = gy_base_setting_index("GYRE_DEVICE", "none", &chosen);
-    if (status >= 0 && chosen != GY_SETTING_NONE) {
+    gy_setting_numbers said = {.count = 0};
+    int count = 0;
+    gy_status status =
+        gy_base_setting_numbers("GYRE_DEVICE", gy_setting_get("GYRE_DEVICE"), &said);
+    const bool is_none = said.is_said && !said.is_auto && said.count == 0;
+    if (status >= 0 && !is_none) {
         status = gy_cuda_device_count(&count);
     }
     if (status < 0) {
         gy_text_add(&text, "devices: none: %s\n", gy_error_text());
-    } else if (chosen == GY_SETTING_NONE) {
+    } else if (is_none) {
         gy_text_add(&text, "devices: none: GYRE_DEVICE is none\n");
     } else if (count == 0) {
         gy_text_add(&text, "devices: none: the CUDA driver shows none\n");
     } else {
-        for (int i = chosen >= 0 ? chosen : 0; i < (chosen >= 0 ? chosen + 1 : count); i++) {
-            add_device(&text, i);
-        }
+        add_devices(&text, &said, count);
         add_libraries(&text);
     }
     return gy_text_move(&text, out, size_bytes);

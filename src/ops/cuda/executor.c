@@ -2,7 +2,6 @@
  * An executor's queue. Copies go through pinned memory that is kept; what the host waits for
  * stands in a list in the order of the stream, each with its event.
  */
-#include "base/setting_index.h"
 #include "ops/cuda/executor_priv.h"
 
 #include <gyre/info.h>
@@ -375,16 +374,22 @@ gy_status gy_cuda_executor_open(int index, gy_device **device)
     return GY_OK;
 }
 
-gy_status gy_cuda_executor_choose(int number, gy_device **device)
+void gy_cuda_executor_share(gy_device *device, int processes)
 {
-    int index = number < 0 ? GY_SETTING_NONE : number - 1;
-    *device = NULL;
-    if (number == 0) {
-        index = GY_SETTING_NONE;
-        GY_TRY(gy_base_setting_index("GYRE_DEVICE", "none", &index));
+    gy_cuda_executor *executor = gy_cuda_executor_of(device);
+    const size_t size = strlen(executor->name);
+    GY_ASSERT(processes >= 1);
+    if (processes > 1) {
+        gy_device_rates *rates = &device->rates;
+        for (int i = 0; i < GY_DTYPE_COUNT; i++) {
+            rates->flops_s[i] /= processes;
+        }
+        rates->bytes_s /= processes;
+        rates->copy_bytes_s /= processes;
+        rates->memory_bytes /= (uint64_t)processes;
+        gy_print(executor->name + size, sizeof(executor->name) - size, " shared by %d processes",
+                 processes);
     }
-    GY_ASSERT(index >= GY_SETTING_NONE);
-    return index != GY_SETTING_NONE ? gy_cuda_executor_open(index, device) : GY_OK;
 }
 
 static void close_device(gy_cuda_executor *executor)

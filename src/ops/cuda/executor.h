@@ -19,11 +19,9 @@
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_cuda_executor_open(int index, gy_device **device);
-/**
- * The same for a number as users give it: 1 and the index; 0: GYRE_DEVICE says which, else
- * none; below: none. *device is NULL for none.
- */
-GY_MUST_CHECK gy_status gy_cuda_executor_choose(int number, gy_device **device);
+/** So many processes, this one among them, have equal parts of it, of what is free of its memory
+ * too: changes what it is reckoned with, and its name. Once, before it is used. */
+void gy_cuda_executor_share(gy_device *device, int processes);
 /** Waits for what is queued. Kernels are released, memory is given back. NULL is fine. */
 void gy_cuda_executor_close(gy_device *device);
 

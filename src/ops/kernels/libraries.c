@@ -1,6 +1,6 @@
 #include "ops/kernels/libraries.h"
 
-#include "base/setting_index.h"
+#include "base/setting_numbers.h"
 
 #include "coll/coll.h"
 
@@ -294,6 +294,7 @@ gy_status gy_info_check_settings(void)
     GY_TRY(gy_log_check());
     GY_TRY(gy_setting_choice("GYRE_ISA", GY_TILE_ISA_CHOICES, &ignored));
     GY_TRY(gy_setting_choice("GYRE_KERNEL", GY_KERNEL_CHOICES, &ignored));
-    GY_TRY(gy_base_setting_index("GYRE_DEVICE", "none", &ignored));
+    gy_setting_numbers devices;
+    GY_TRY(gy_base_setting_numbers("GYRE_DEVICE", gy_setting_get("GYRE_DEVICE"), &devices));
     return gy_comm_check_settings();
 }

@@ -1,0 +1,73 @@
+#include "cli/train/device.h"
+
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <gyre/info.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 192 };
+
+int gy_cli_device_check(const char *words)
+{
+    return gy_info_check_devices("--device", words) == GY_OK
+               ? GY_EXIT_OK
+               : gy_cli_report_usage("gyre train: %s", gy_error_text());
+}
+
+gy_cli_device gy_cli_device_of(const char *words, const gy_comm *comm)
+{
+    return (gy_cli_device){.words = words,
+                           .rank = gy_comm_local_rank(comm),
+                           .ranks = gy_comm_local_size(comm)};
+}
+
+void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options)
+{
+    options->device = device->ranks > 0 ? 0 : -1;
+    options->devices = device->words;
+    options->device_rank = device->rank;
+    options->device_ranks = device->ranks;
+}
+
+/* A line for each name, with its ranks. */
+static void print_names(char (*names)[NAME_BYTES], int ranks)
+{
+    for (int rank = 0; rank < ranks; rank++) {
+        int same = 0;
+        if (names[rank][0] == '\0') {
+            continue;
+        }
+        printf("device %s: rank", names[rank]);
+        for (int other = rank; other < ranks; other++) {
+            if (other == rank || strcmp(names[other], names[rank]) == 0) {
+                printf("%s %d", same++ > 0 ? "," : "", other);
+                names[other][0] = other > rank ? '\0' : names[other][0];
+            }
+        }
+        printf("\n");
+    }
+}
+
+gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm)
+{
+    const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
+    const char *device = gy_model_device(model);
+    char own[NAME_BYTES] = "";
+    char(*names)[NAME_BYTES] = calloc((size_t)ranks, sizeof(*names));
+    if (names == NULL) {
+        return GY_NOMEM;
+    }
+    snprintf(own, sizeof(own), "%s", device != NULL ? device : "");
+    memcpy(names[0], own, sizeof(own));
+    const gy_status status =
+        ranks > 1 ? gy_allgather(comm, own, names, NAME_BYTES, GY_U8) : GY_OK;
+    if (status >= 0 && (comm == NULL || gy_comm_rank(comm) == 0)) {
+        print_names(names, ranks);
+    }
+    free(names);
+    return status;
+}

@@ -1,0 +1,23 @@
+/** The devices of a training's ranks: what the options say, and what the report does. */
+#ifndef GY_CLI_TRAIN_DEVICE_H
+#define GY_CLI_TRAIN_DEVICE_H
+
+#include <gyre/train.h>
+
+/** Zero: none. */
+typedef struct gy_cli_device {
+    const char *words; /* of --device; NULL: not given */
+    int rank, ranks;   /* of this process, of its host */
+} gy_cli_device;
+
+/** Returns an exit status, reported: --device is none, auto or numbers. NULL is fine. */
+int gy_cli_device_check(const char *words);
+/** Of a rank that trains. */
+gy_cli_device gy_cli_device_of(const char *words, const gy_comm *comm);
+/** Put it into the options of the training. */
+void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options);
+/** Rank 0 prints which ranks trained on which device, unless none did. All ranks of `comm` call
+ * it; NULL: this process is alone. */
+gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm);
+
+#endif
