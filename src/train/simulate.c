@@ -464,6 +464,20 @@ static gy_status measure(measurement *m, const gy_train_options *options)
     return rows > 3 && m->model->carried_count == 0 ? measure_rows(m, rows / 4) : GY_OK;
 }
 
+gy_status gy_train_can_measure(const gy_train_options *options)
+{
+    int index = -1, sharers = 1;
+    const gy_device_choice asked = {.number = options->device, .names = options->devices};
+    GY_TRY(gy_device_choose(&asked, 1, &index, &sharers));
+    GY_ASSERT(sharers == 1);
+    return index < 0
+               ? GY_OK
+               : gy_fail(GY_UNSUPPORTED,
+                         "mesh auto measures kernels on the CPU, and a device was asked for: say "
+                         "what it computes by flops= in the description of the cluster, or name "
+                         "the mesh");
+}
+
 gy_status gy_train_measure(gy_model *model, gy_dataset *train, const gy_train_options *options,
                            gy_kernel_rates **rates)
 {

@@ -12,6 +12,9 @@
  */
 gy_status gy_train_tell(gy_comm *comm, gy_status status);
 
+/** May what its kernels take be measured here? GY_UNSUPPORTED they would run on a device. */
+GY_MUST_CHECK gy_status gy_train_can_measure(const gy_train_options *options);
+
 /** The gy_model_function of an LSTM, which reads its configuration; `arg` is not read. */
 gy_status gy_train_lstm_build(void *arg, gy_model_builder *builder, gy_node x, gy_node *logits);
 

@@ -4,9 +4,9 @@
 #include "cli/report.h"
 
 #include <gyre/info.h>
+#include <gyre/launch.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 192 };
@@ -57,9 +57,9 @@ gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm)
     const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
     const char *device = gy_model_device(model);
     char own[NAME_BYTES] = "";
-    char(*names)[NAME_BYTES] = calloc((size_t)ranks, sizeof(*names));
-    if (names == NULL) {
-        return GY_NOMEM;
+    static char names[GY_RUN_RANKS_MAX][NAME_BYTES];
+    if (ranks > GY_RUN_RANKS_MAX) {
+        return GY_OK;
     }
     snprintf(own, sizeof(own), "%s", device != NULL ? device : "");
     memcpy(names[0], own, sizeof(own));
@@ -68,6 +68,5 @@ gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm)
     if (status >= 0 && (comm == NULL || gy_comm_rank(comm) == 0)) {
         print_names(names, ranks);
     }
-    free(names);
     return status;
 }

@@ -6,7 +6,6 @@
  * each trial, so that none waits for longer than one takes.
  */
 #include "graph/simulate/simulate.h"
-#include "ops/device.h"
 #include "train/train.h"
 
 #include <assert.h>
@@ -293,26 +292,12 @@ static gy_status check_choice(const gy_mesh_choice *choice, uint64_t limit_bytes
                    gy_text_bytes(needs, least->step.memory_bytes));
 }
 
-/* Kernels are measured on the CPU, and what a device makes of them is not known here. */
-static gy_status check_device(const gy_mesh_search *search)
-{
-    int index = -1, sharers = 1;
-    const gy_device_choice asked = {.number = search->options->device,
-                                    .names = search->options->devices};
-    GY_TRY(gy_device_choose(&asked, 1, &index, &sharers));
-    GY_ASSERT(sharers == 1);
-    return index < 0 || search->cluster.flops_s > 0
-               ? GY_OK
-               : gy_fail(GY_UNSUPPORTED,
-                         "mesh auto measures kernels on the CPU, and a device was asked for: "
-                         "say what it computes by flops= in the description of the cluster, or "
-                         "name the mesh");
-}
-
 static gy_status look(const gy_mesh_search *search, gy_comm *comm, gy_mesh_choice *choice)
 {
     chooser c = {.search = *search, .comm = comm, .choice = choice};
-    GY_TRY(check_device(search));
+    if (search->cluster.flops_s <= 0) {
+        GY_TRY(gy_train_can_measure(search->options));
+    }
     gy_status status = search->options->batch >= 1
                            ? find_rates(&c)
                            : gy_fail(GY_ARG,
