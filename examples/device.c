@@ -54,16 +54,16 @@ int main(int argc, char **argv)
     int failed = gy_comm_world(&options.comm) || gy_graph_new(&g);
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
     gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
-    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, HIDDEN}, 2,
-                                   gy_init_he());
-    gy_node v = gy_graph_parameter(g, "v", GY_F32, (int64_t[]){HIDDEN, CLASSES}, 2,
-                                   gy_init_he());
+    gy_node w =
+        gy_graph_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, HIDDEN}, 2, gy_init_he());
+    gy_node v =
+        gy_graph_parameter(g, "v", GY_F32, (int64_t[]){HIDDEN, CLASSES}, 2, gy_init_he());
     gy_node scores = gy_op_matmul(gy_op_relu(gy_op_matmul(x, w)), v);
     gy_node loss = gy_op_cross_entropy(scores, labels);
     gy_node rate = gy_graph_scalar(g, GY_F32, 0.02);
-    gy_node fetch[] = {
-        loss, gy_op_assign(w, gy_op_sub(w, gy_op_mul(rate, gy_op_gradient(loss, w)))),
-        gy_op_assign(v, gy_op_sub(v, gy_op_mul(rate, gy_op_gradient(loss, v))))};
+    gy_node fetch[] = {loss,
+                       gy_op_assign(w, gy_op_sub(w, gy_op_mul(rate, gy_op_gradient(loss, w)))),
+                       gy_op_assign(v, gy_op_sub(v, gy_op_mul(rate, gy_op_gradient(loss, v))))};
     failed = failed || gy_session_new(g, &options, &s);
     if (!failed) {
         const int r = gy_comm_rank(options.comm), p = gy_comm_size(options.comm);

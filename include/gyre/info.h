@@ -35,8 +35,8 @@ GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
  */
 GY_API const char *gy_info_devices(char *out, size_t size_bytes);
 /**
- * Check words that say which devices ranks take, as GYRE_DEVICE has them: none, auto, or numbers
- * from 0 to 999 with commas between. Opens nothing.
+ * Check words that say which devices ranks take, as GYRE_DEVICE has them: none, auto, or
+ * numbers from 0 to 999 with commas between. Opens nothing.
  * @param name     of the option, for the message
  * @param devices  NULL is fine
  * @return GY_OK; GY_ARG other words: names option, words and what was expected

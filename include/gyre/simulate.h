@@ -238,10 +238,9 @@ typedef struct gy_mesh_choice {
  * @param comm    its rank 0 looks, and all have trials[0]; the others know no more, their count
  *                is 1. NULL: no ranks. Collective.
  * @param choice  set also after GY_LIMIT, on rank 0
- * @return GY_OK; GY_UNSUPPORTED the options ask for a device, whose kernels are not measured, and
- *         cluster.flops_s is not given; GY_ARG no mesh can be used, with the first reason;
- *         GY_LIMIT none fits in
- *         memory_bytes: names the one that needs least; as gy_train_measure; GY_NOMEM
+ * @return GY_OK; GY_UNSUPPORTED the options ask for a device, whose kernels are not measured,
+ * and cluster.flops_s is not given; GY_ARG no mesh can be used, with the first reason; GY_LIMIT
+ * none fits in memory_bytes: names the one that needs least; as gy_train_measure; GY_NOMEM
  * @threads owner
  * @cost a gy_train_simulate_step for each of up to GY_MESH_TRIALS_MAX meshes, and some more
  */

@@ -309,9 +309,9 @@ GY_TEST(lazy_functions_that_are_missing_are_named)
 
 GY_TEST(numbers_are_none_auto_or_a_list)
 {
-    static const char *const wrong[] = {"-1",  "1000", "0x1",  "1 ",   "nonee", "No",  "+1", "",
-                                        "0,,1", "0,",  ",0",   "0,x",  "0;1",   "auto,0",
-                                        "none,1", "0, 1", "1.5"};
+    static const char *const wrong[] = {"-1",  "1000",   "0x1",    "1 ",   "nonee", "No",
+                                        "+1",  "",       "0,,1",   "0,",   ",0",    "0,x",
+                                        "0;1", "auto,0", "none,1", "0, 1", "1.5"};
     gy_setting_numbers read = {.count = 7};
     assert_ok(gy_base_setting_numbers("GYRE_TEST", NULL, &read));
     assert_true(!read.is_said && !read.is_auto && read.count == 0);

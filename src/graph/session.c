@@ -185,8 +185,8 @@ gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled)
     return GY_OK;
 }
 
-gy_status gy_session_bind(const gy_session *session, const gy_mesh *mesh, const gy_planned_run *run,
-                          gy_graph **out)
+gy_status gy_session_bind(const gy_session *session, const gy_mesh *mesh,
+                          const gy_planned_run *run, gy_graph **out)
 {
     gy_graph *bound = NULL;
     GY_ASSERT(run->loss >= 0 && run->loss <= run->fetch_count);

@@ -241,7 +241,8 @@ GY_MUST_CHECK gy_status gy_session_find_homes(gy_session *session, const gy_plan
 
 /** Keep where the parameters of a compiled graph lie, for all later programs. GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled);
-/** gy_bind of the user's graph, with what this session adds: its device, where parameters lie. */
+/** gy_bind of the user's graph, with what this session adds: its device, where parameters lie.
+ */
 GY_MUST_CHECK gy_status gy_session_bind(const gy_session *session, const gy_mesh *mesh,
                                         const gy_planned_run *run, gy_graph **bound);
 /** Bind to the mesh and run the passes for fetches of the user's graph. */

@@ -221,8 +221,8 @@ static gy_status wait_all(gy_train_worker *worker, bool is_pull)
     return first.status < 0 ? gy_error_raise(&first) : GY_OK;
 }
 
-/* Ask for a tensor of the session again, behind a run and before it is read or written: a device
- * has the newer value, and takes what is written with the next run. */
+/* Ask for a tensor of the session again, behind a run and before it is read or written: a
+ * device has the newer value, and takes what is written with the next run. */
 static gy_status bring(gy_train_worker *worker, const char *name)
 {
     GY_ASSERT(name[0] != '\0');

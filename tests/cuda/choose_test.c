@@ -20,7 +20,8 @@ static const char *devices_of(const char *names, int shown, int ranks, char out[
         int index = -7, sharers = -7;
         const gy_device_choice choice = {.names = names, .rank = rank, .ranks = ranks};
         assert_ok(gy_device_choose(&choice, shown, &index, &sharers));
-        used += gy_print(out + used, 128 - used, "%s%d/%d", rank > 0 ? " " : "", index, sharers);
+        used +=
+            gy_print(out + used, 128 - used, "%s%d/%d", rank > 0 ? " " : "", index, sharers);
     }
     return out;
 }
@@ -32,10 +33,14 @@ GY_TEST(ranks_take_the_devices_of_the_words)
         int shown, ranks;
         const char *devices;
     } cases[] = {
-        {"auto", 2, 4, "0/2 1/2 0/2 1/2"}, {"auto", 4, 3, "0/1 1/1 2/1"},
-        {"auto", 2, 3, "0/2 1/1 0/2"},     {"auto", 0, 2, "-1/2 -1/2"},
-        {"none", 4, 2, "-1/2 -1/2"},       {"1", 0, 2, "1/2 1/2"},
-        {"3,1", 0, 2, "3/1 1/1"},          {"3,1", 0, 3, "3/2 1/1 3/2"},
+        {"auto", 2, 4, "0/2 1/2 0/2 1/2"},
+        {"auto", 4, 3, "0/1 1/1 2/1"},
+        {"auto", 2, 3, "0/2 1/1 0/2"},
+        {"auto", 0, 2, "-1/2 -1/2"},
+        {"none", 4, 2, "-1/2 -1/2"},
+        {"1", 0, 2, "1/2 1/2"},
+        {"3,1", 0, 2, "3/1 1/1"},
+        {"3,1", 0, 3, "3/2 1/1 3/2"},
         {"2,2,0", 0, 6, "2/4 2/4 0/2 2/4 2/4 0/2"},
     };
     char out[128];
@@ -117,8 +122,8 @@ typedef struct squares {
 static squares make_squares(void)
 {
     squares s = {.graph = kit_graph()};
-    const gy_node w = gy_graph_parameter(s.graph, "w", GY_F32, (int64_t[]){SIZE, SIZE}, 2,
-                                         gy_init_he());
+    const gy_node w =
+        gy_graph_parameter(s.graph, "w", GY_F32, (int64_t[]){SIZE, SIZE}, 2, gy_init_he());
     const gy_node rate = gy_graph_scalar(s.graph, GY_F32, 0.1);
     const gy_node product = gy_op_matmul(gy_op_matmul(w, w), w);
     s.sum = gy_op_sum(product, 3, false);
@@ -168,8 +173,7 @@ GY_TEST(sessions_of_one_graph_have_devices_of_their_own)
     (void)run_squares(&s, here, 1, &is_there);
     assert_false(is_there);
     there = open_session(&s, 1);
-    assert_true(fabs(run_squares(&s, there, STEPS, &is_there) - second) <=
-                1e-4 * fabs(second));
+    assert_true(fabs(run_squares(&s, there, STEPS, &is_there) - second) <= 1e-4 * fabs(second));
     assert_true(is_there);
     gy_session_free(there);
     gy_session_free(here);

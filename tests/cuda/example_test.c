@@ -25,8 +25,9 @@ GY_TEST(without_a_device_it_runs_on_the_cpu)
 
 GY_TEST(with_one_it_runs_there_and_says_so)
 {
-    must("GYRE_DEVICE=0 run --explain >said && grep -qx 'rank 0: device 0 (Stand-in 0)' said && "
-         "grep -q '^device 0 (Stand-in 0): [1-9][0-9]* of ' said && near plain said");
+    must(
+        "GYRE_DEVICE=0 run --explain >said && grep -qx 'rank 0: device 0 (Stand-in 0)' said && "
+        "grep -q '^device 0 (Stand-in 0): [1-9][0-9]* of ' said && near plain said");
     must("GYRE_DEVICE=auto run >said && grep -q 'device 0' said && near plain said");
 }
 
@@ -42,7 +43,8 @@ GY_TEST(each_rank_of_a_host_has_its_own)
 
 GY_TEST(a_failure_of_one_is_told_by_all)
 {
-    must("GYRE_DEVICE=0,7 timeout -k 5 50 $GYRE_BIN run -n 2 --on-failure continue $example >said "
+    must("GYRE_DEVICE=0,7 timeout -k 5 50 $GYRE_BIN run -n 2 --on-failure continue $example "
+         ">said "
          "2>&1; [ $? = 1 ] && "
          "grep -q '^rank 1: device 7: this machine shows 1, counted from 0' said && "
          "grep -q '^rank 0: .*rank 1.*device 7: this machine shows 1' said");

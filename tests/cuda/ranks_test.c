@@ -32,7 +32,8 @@ static const char words[] =
     "on() { n=$1; device=$2; shift 2; t $n --device none \"$@\" && mv said plain && "
     "! grep '^device' plain && t $n --device $device --explain \"$@\" && near plain said && "
     "grep -q '^device .*: [1-9][0-9]* of [0-9]* nodes' said; }; "
-    "one() { rank=$1; export setting=$2; shift 2; rm -rf out; timeout -k 5 50 $GYRE_BIN run -n 2 "
+    "one() { rank=$1; export setting=$2; shift 2; rm -rf out; timeout -k 5 50 $GYRE_BIN run -n "
+    "2 "
     "--on-failure continue sh -c '[ $GYRE_RANK = '$rank' ] && export \"$setting\"; "
     "exec $GYRE_BIN \"$@\"' sh $P \"$@\" >said 2>&1; status=$?; }; ";
 
@@ -48,7 +49,7 @@ GY_TEST(ranks_with_a_device_each_have_the_losses_of_the_cpu)
 {
     expect("on 1 1 && grep -qx 'device 1 (Stand-in 1): rank 0' said");
     expect("on 2 auto && grep -qx 'device 0 (Stand-in 0): rank 0' said && "
-         "grep -qx 'device 1 (Stand-in 1): rank 1' said");
+           "grep -qx 'device 1 (Stand-in 1): rank 1' said");
     expect("on 2 1,0 --zero 3 && grep -qx 'device 1 (Stand-in 1): rank 0' said");
     expect("on 2 auto --mesh model=2");
     expect("on 2 auto --mesh pipe=2 --micro-batches 3");
@@ -57,31 +58,33 @@ GY_TEST(ranks_with_a_device_each_have_the_losses_of_the_cpu)
 GY_TEST(ranks_that_share_one_have_them_too)
 {
     expect("on 2 0 && grep -qx 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 1' "
-         "said && grep -q '^device 0 (Stand-in 0) shared by 2 processes: [1-9]' said");
+           "said && grep -q '^device 0 (Stand-in 0) shared by 2 processes: [1-9]' said");
     expect("on 3 auto --mesh data=3 && "
-         "grep -qx 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 2' said && "
-         "grep -qx 'device 1 (Stand-in 1): rank 1' said");
+           "grep -qx 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 2' said && "
+           "grep -qx 'device 1 (Stand-in 1): rank 1' said");
 }
 
 GY_TEST(workers_of_parameter_servers_have_one_each)
 {
     expect("t 1 --update ps:k=1 --device none && mv said plain && "
-         "t 1 --update ps:k=1 --device 1 && grep -q '^device 1 (Stand-in 1): rank 0' said && "
-         "near plain said");
-    expect("t 2 --update ps:k=1 --device auto && grep -q '^device 0 (Stand-in 0): rank 0' said && "
-         "grep -q '^device 1 (Stand-in 1): rank 0' said");
+           "t 1 --update ps:k=1 --device 1 && grep -q '^device 1 (Stand-in 1): rank 0' said && "
+           "near plain said");
+    expect(
+        "t 2 --update ps:k=1 --device auto && grep -q '^device 0 (Stand-in 0): rank 0' said && "
+        "grep -q '^device 1 (Stand-in 1): rank 0' said");
 }
 
 GY_TEST(a_device_that_one_rank_lacks_is_named_by_all)
 {
     expect("one 1 GYRE_CUDA_LIBRARIES=none --device 0; [ $status = 1 ] && "
-         "grep -q 'rank 1 ended with status 1: no CUDA driver: none/libcuda.so.1' said && "
-         "grep -q 'rank 0 ended.*: rank 1: no CUDA driver: none/libcuda.so.1' said");
+           "grep -q 'rank 1 ended with status 1: no CUDA driver: none/libcuda.so.1' said && "
+           "grep -q 'rank 0 ended.*: rank 1: no CUDA driver: none/libcuda.so.1' said");
     expect("one 0 GYRE_TEST_CUDA_VERSION=10020 --device auto; [ $status = 1 ] && "
-         "grep -q 'rank 0 ended with status 1: the CUDA driver is of CUDA 10.2, and 11.4' said && "
-         "grep -q 'rank 1 ended.*: rank 0: the CUDA driver is of CUDA 10.2' said");
+           "grep -q 'rank 0 ended with status 1: the CUDA driver is of CUDA 10.2, and 11.4' "
+           "said && "
+           "grep -q 'rank 1 ended.*: rank 0: the CUDA driver is of CUDA 10.2' said");
     expect("one 1 GYRE_CUDA_LIBRARIES=none --device auto; [ $status = 0 ] && "
-         "grep -qx 'device 0 (Stand-in 0): rank 0' said && ! grep 'rank 1' said");
+           "grep -qx 'device 0 (Stand-in 0): rank 0' said && ! grep 'rank 1' said");
     expect("! t 2 --device 7 && grep -q 'device 7: this machine shows 2, counted from 0' said");
     expect("! t 2 --device 0,7 && grep -q 'rank 1.*device 7: this machine shows 2' said");
 }
@@ -98,9 +101,10 @@ GY_TEST(words_that_say_no_device_are_refused)
         expect(line);
     }
     expect("gyre $P --device 0 --simulate hosts=2 >said 2>&1; [ $? = 2 ] && "
-         "grep -q -e '--device and --simulate exclude' said");
-    expect("! t 2 --mesh auto --device 0 && grep -q 'mesh auto measures kernels on the CPU, and a "
-         "device was asked for' said");
+           "grep -q -e '--device and --simulate exclude' said");
+    expect(
+        "! t 2 --mesh auto --device 0 && grep -q 'mesh auto measures kernels on the CPU, and a "
+        "device was asked for' said");
 }
 
 static int make_folder(void **state)

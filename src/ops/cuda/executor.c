@@ -387,8 +387,8 @@ void gy_cuda_executor_share(gy_device *device, int processes)
         rates->bytes_s /= processes;
         rates->copy_bytes_s /= processes;
         rates->memory_bytes /= (uint64_t)processes;
-        gy_print(executor->name + size, sizeof(executor->name) - size, " shared by %d processes",
-                 processes);
+        gy_print(executor->name + size, sizeof(executor->name) - size,
+                 " shared by %d processes", processes);
     }
 }
 

@@ -19,8 +19,8 @@
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_cuda_executor_open(int index, gy_device **device);
-/** So many processes, this one among them, have equal parts of it, of what is free of its memory
- * too: changes what it is reckoned with, and its name. Once, before it is used. */
+/** So many processes, this one among them, have equal parts of it, of what is free of its
+ * memory too: changes what it is reckoned with, and its name. Once, before it is used. */
 void gy_cuda_executor_share(gy_device *device, int processes);
 /** Waits for what is queued. Kernels are released, memory is given back. NULL is fine. */
 void gy_cuda_executor_close(gy_device *device);
