@@ -53,10 +53,11 @@ GY_TEST(why_there_are_none_is_told)
          "\ndevices: none: cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device"},
         {"GYRE_TEST_CUDA_VERSION=10020", "\ndevices: none: the CUDA driver is of CUDA 10.2, "
                                          "and 11.4 or newer is needed: install a "
-                                         "newer NVIDIA's driver"},
+                                         "newer NVIDIA driver (Debian"},
         {"GYRE_TEST_CUDA_NVRTC=13000", "\nnvrtc: none: libnvrtc.so.12 is of CUDA 13.0, and the "
                                        "driver runs what is of CUDA 12.4 "
-                                       "at the newest: install"},
+                                       "at the newest: install a newer driver or an "
+                                       "older NVIDIA package cuda-nvrtc (Debian"},
         {"GYRE_TEST_CUDA_POOLS=0", "\ndevice 0: none: device 0 (Stand-in 0) has no pools"},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
@@ -77,7 +78,7 @@ GY_TEST(what_is_missing_is_named)
     expect("GYRE_CUDA_LIBRARIES=empty",
            "\ndevices: none: no CUDA driver: empty/libcuda.so.1: ");
     assert_non_null(strstr(output, "No such file"));
-    assert_non_null(strstr(output, "install NVIDIA's driver (Debian package libcuda1)\n"));
+    assert_non_null(strstr(output, "install the NVIDIA driver (Debian package libcuda1)\n"));
     expect("GYRE_CUDA_LIBRARIES=driver", "\nnvrtc: none: no NVRTC: driver/libnvrtc.so.12: ");
     assert_non_null(strstr(output, "\ndevice 0: "));
     assert_non_null(strstr(output, "install the NVIDIA package cuda-nvrtc"));
@@ -112,6 +113,26 @@ GY_TEST(each_call_that_fails_is_named)
     }
     expect("GYRE_TEST_CUDA_FAIL=nvrtcVersion:1:3",
            "\nnvrtc: none: NVRTC: version: NVRTC_ERROR (3)");
+}
+
+/* The loader itself would end by a signal. */
+GY_TEST(a_library_that_is_cut_off_is_named)
+{
+    char line[1024];
+    static const int sizes[] = {0, 3, 64, 100, 5000, 12000};
+    for (size_t i = 0; i < GY_COUNT(sizes); i++) {
+        (void)gy_print(line, sizeof(line),
+                       "mkdir -p cut && for f in libcuda.so.1 libnvrtc.so.12; do head -c %d "
+                       "%s/$f > cut/$f; done",
+                       sizes[i], libraries());
+        must(line);
+        expect("GYRE_CUDA_LIBRARIES=cut",
+               "\ndevices: none: no CUDA driver: cut/libcuda.so.1: ");
+        (void)gy_print(line, sizeof(line), "ln -sf %s/libcuda.so.1 cut/", libraries());
+        must(line);
+        expect("GYRE_CUDA_LIBRARIES=cut", "\nnvrtc: none: no NVRTC: cut/libnvrtc.so.12: ");
+        must("rm cut/libcuda.so.1");
+    }
 }
 
 /* The loader tells what it opens. */

@@ -12,7 +12,7 @@ const gy_cuda_blas_symbols gy_cuda_blas_symbol = {
 
 static gy_cuda_library blas_library = {
     .what = "cuBLASLt",
-    .package = "the NVIDIA package libcublas (Debian package libcublaslt11)",
+    .package = "NVIDIA package libcublas (Debian package libcublaslt11)",
     .names = {{.file = "libcublasLt.so.13", .major = 13},
               {.file = "libcublasLt.so.12", .major = 12},
               {.file = "libcublasLt.so.11", .major = 11}},

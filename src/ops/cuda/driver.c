@@ -12,7 +12,7 @@ const gy_cuda_symbols gy_cuda_symbol = {
 
 static gy_cuda_library driver_library = {
     .what = "CUDA driver",
-    .package = "NVIDIA's driver (Debian package libcuda1)",
+    .package = "NVIDIA driver (Debian package libcuda1)",
     .names = {{.file = "libcuda.so.1"}},
 };
 static gy_cuda_driver driver_table;

@@ -1,10 +1,51 @@
 #include "ops/cuda/library_priv.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
 #include <string.h>
 
+/* Does the file hold the segments that its headers tell of? The loader maps them unseen, and
+ * what touches a page behind the end of a file gets SIGBUS. What is no library the loader says.
+ */
+static bool holds_segments(FILE *file)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr segment;
+    if (fread(&head, sizeof(head), 1, file) != 1 ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_phentsize != sizeof(segment) || fseek(file, 0, SEEK_END) != 0) {
+        return true;
+    }
+    const long size = ftell(file);
+    for (int i = 0; i < head.e_phnum; i++) {
+        const uint64_t at = head.e_phoff + (uint64_t)i * sizeof(segment);
+        if (at > (uint64_t)size || fseek(file, (long)at, SEEK_SET) != 0 ||
+            fread(&segment, sizeof(segment), 1, file) != 1 ||
+            segment.p_filesz > (uint64_t)size ||
+            segment.p_offset > (uint64_t)size - segment.p_filesz) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *open_path(gy_cuda_library *library, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    const bool is_whole = file == NULL || holds_segments(file);
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    if (!is_whole) {
+        gy_print(library->reason, sizeof(library->reason), "%s: the file is cut off", path);
+        return NULL;
+    }
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 /* Open `file` in one of the folders of `list`, or by name where the list is NULL. */
-static void *open_in(const char *list, const char *file)
+static void *open_in(gy_cuda_library *library, const char *list, const char *file)
 {
     if (list == NULL) {
         return dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -14,7 +55,7 @@ static void *open_in(const char *list, const char *file)
         const size_t size = strcspn(list, ":");
         char path[1024];
         if (gy_print_whole(path, sizeof(path), "%.*s/%s", (int)size, list, file)) {
-            handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            handle = open_path(library, path);
         }
         list += size + (list[size] == ':' ? 1 : 0);
     }
@@ -41,7 +82,7 @@ static bool open_names(gy_cuda_library *library, int major_min, int major_max)
         if (name->major < major_min || name->major > major_max) {
             continue;
         }
-        library->handle = open_in(folders, name->file);
+        library->handle = open_in(library, folders, name->file);
         if (library->handle != NULL) {
             library->file = name->file;
             library->major = name->major;
@@ -74,7 +115,7 @@ void *gy_cuda_library_find(gy_cuda_library *library, const char *symbol)
 gy_status gy_cuda_library_check(const gy_cuda_library *library)
 {
     if (library->handle == NULL) {
-        return gy_fail(GY_NOTFOUND, "no %s: %s: install %s", library->what, library->reason,
+        return gy_fail(GY_NOTFOUND, "no %s: %s: install the %s", library->what, library->reason,
                        library->package);
     }
     if (library->symbol != NULL) {
