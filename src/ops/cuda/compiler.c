@@ -8,7 +8,7 @@ enum { ARCHS_MAX = 64, NVRTC_COMPILATION = 6, NVRTC_OUT_OF_MEMORY = 1 };
 
 static gy_cuda_library compiler_library = {
     .what = "NVRTC",
-    .package = "the NVIDIA package cuda-nvrtc (Debian package libnvrtc11.2)",
+    .package = "NVIDIA package cuda-nvrtc (Debian package libnvrtc11.2)",
     .names = {{.file = "libnvrtc.so.13", .major = 13},
               {.file = "libnvrtc.so.12", .major = 12},
               {.file = "libnvrtc.so.11.2", .major = 11}},
@@ -135,7 +135,7 @@ static gy_status compile(const gy_cuda_compiler *compiler, gy_cuda_program *prog
     if (code == NVRTC_COMPILATION) {
         return refuse(compiler, program, name);
     }
-    GY_TRY(check(compiler, code, name));
+    GY_TRY(check(compiler, code, "nvrtcCompileProgram"));
     return strstr(source->options[0], "=sm_") != NULL
                ? take(compiler, program, compiler->cubin_size, compiler->cubin, image)
                : take(compiler, program, compiler->ptx_size, compiler->ptx, image);
@@ -145,16 +145,22 @@ static gy_status make_image(const gy_cuda_compiler *compiler, const char *name,
                             const gy_cuda_image_source *source, gy_text *image)
 {
     gy_cuda_program *program = NULL;
-    GY_TRY(check(compiler, compiler->create(&program, source->text, name, 0, NULL, NULL),
-                 "a program"));
-    gy_status status = compile(compiler, program, name, source, image);
+    gy_status status =
+        check(compiler, compiler->create(&program, source->text, name, 0, NULL, NULL),
+              "nvrtcCreateProgram");
+    if (status < 0) {
+        return gy_fail_within(status, "kernel of %s", name);
+    }
+    status = compile(compiler, program, name, source, image);
     const int code = compiler->destroy(&program);
     if (code != 0 && status == GY_OK) {
-        status = check(compiler, code, "end of a program");
+        status = check(compiler, code, "nvrtcDestroyProgram");
     }
     if (status < 0) {
         gy_text_free(image);
         *image = (gy_text){.data = NULL};
+        /* A text that does not compile is named already. */
+        status = status == GY_FORMAT ? status : gy_fail_within(status, "kernel of %s", name);
     }
     return status;
 }

@@ -256,8 +256,9 @@ static gy_status prepare(gy_cuda_executor *executor, const gy_kernel_call *call,
         const gy_kernel_query query = gy_kernel_query_of(call, 1);
         const char *why = product_shape(&query, &shape);
         GY_ASSERT(why == NULL && executor->products != NULL); /* it was accepted */
-        return gy_cuda_product_new(executor->products, &shape, WORKSPACE_BYTES,
-                                   &kernel->product);
+        const gy_status status =
+            gy_cuda_product_new(executor->products, &shape, WORKSPACE_BYTES, &kernel->product);
+        return status < 0 ? gy_fail_within(status, "kernel of %s", kernel->name) : GY_OK;
     }
     GY_TRY(gy_cuda_text_make(call, &kernel->text));
     if (kernel->text.reason != NULL) {
