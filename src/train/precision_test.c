@@ -78,7 +78,9 @@ static gy_train_options options_of(const story *s)
 
 static gy_status keep_parameters(gy_model *model, story *s, bool is_kept)
 {
-    s->count = is_kept ? 0 : s->count;
+    if (is_kept) {
+        s->count = 0;
+    }
     for (size_t i = 0; i < model->slot_count; i++) {
         gy_tensor *whole = NULL;
         if (model->slots[i].kind == GY_SLOT_STATE) {
