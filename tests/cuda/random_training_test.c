@@ -16,7 +16,7 @@
 #include "letters_kit.h"
 #include "training_kit.h"
 
-enum { STEPS_MAX = 8, LETTERS = 12, LAYERS_MAX = 12, VALUES_MAX = 1 << 15, CASES = 4 };
+enum { STEPS_MAX = 8, LETTERS = 12, LAYERS_MAX = 12, VALUES_MAX = 1 << 19, CASES = 4 };
 
 /* All that a case draws, and what it gave on rank 0. */
 typedef struct trial {
@@ -122,6 +122,17 @@ static void draw_rates(gy_random *random, trial *t)
     t->rates.host_flops_s = t->rates.host_bytes_s = below(random, 2) ? 1e6 : 1e9;
 }
 
+/* Of sizes whose products are worth 16 bits. */
+static void widen(trial *t)
+{
+    t->options.batch += 32;
+    t->length = 32;
+    t->units *= 8;
+    for (int i = 0; t->kind == LIST && i + 1 < t->layer_count; i++) {
+        t->layers[i].units *= t->layers[i].kind == GY_LAYER_CONV2D ? 16 : 32;
+    }
+}
+
 static void draw(uint64_t seed, trial *t)
 {
     gy_random random = {.key = seed};
@@ -137,6 +148,9 @@ static void draw(uint64_t seed, trial *t)
         t->layer_count = 2;
     }
     draw_options(&random, t);
+    if (t->options.precision != GY_DTYPE_NONE) {
+        widen(t);
+    }
     draw_rates(&random, t);
     t->has_test = below(&random, 2);
 }
