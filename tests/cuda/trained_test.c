@@ -61,7 +61,8 @@ typedef struct used {
 static gy_status add(void *arg, const char *character)
 {
     used *u = arg;
-    strncat(u->text, character, sizeof(u->text) - strlen(u->text) - 1);
+    (void)gy_print(u->text + strlen(u->text), sizeof(u->text) - strlen(u->text), "%s",
+                   character);
     return GY_OK;
 }
 
