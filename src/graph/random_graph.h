@@ -11,6 +11,7 @@ enum { RANDOM_VALUES = 64, RANDOM_PARAMETERS = 4, RANDOM_FEATURES = 4 };
 
 typedef struct random_graph {
     gy_graph *graph;
+    gy_dtype dtype; /* of all values */
     gy_random random;
     bool is_smooth; /* nothing with kinks: finite differences hold everywhere */
     gy_node x, y, parameters[RANDOM_PARAMETERS];
@@ -63,7 +64,7 @@ static inline gy_node random_unary(random_graph *r)
     case 4:
         return gy_op_gelu(a);
     case 5:
-        return gy_op_mul(a, gy_graph_scalar(r->graph, GY_F64, 0.5 * random_below(r, 4)));
+        return gy_op_mul(a, gy_graph_scalar(r->graph, r->dtype, 0.5 * random_below(r, 4)));
     case 6:
         return gy_op_relu(a);
     case 7:
@@ -85,11 +86,11 @@ static inline gy_node random_binary(random_graph *r)
         return gy_op_tanh(gy_op_mul(a, b));
     case 3:
         return gy_op_div(
-            a, gy_op_add(gy_graph_scalar(r->graph, GY_F64, 1), gy_op_exp(gy_op_tanh(b))));
+            a, gy_op_add(gy_graph_scalar(r->graph, r->dtype, 1), gy_op_exp(gy_op_tanh(b))));
     case 4:
         return gy_op_maximum(a, b);
     default:
-        return gy_op_select(gy_op_less(a, b), a, gy_graph_scalar(r->graph, GY_F64, 0.25));
+        return gy_op_select(gy_op_less(a, b), a, gy_graph_scalar(r->graph, r->dtype, 0.25));
     }
 }
 
@@ -177,7 +178,8 @@ static inline gy_node random_broadcast(random_graph *r)
     return random_below(r, 2) == 0 ? gy_op_add(a, row) : gy_op_mul(a, row);
 }
 
-static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smooth, int steps)
+static inline void random_graph_make_of(random_graph *r, gy_dtype dtype, uint64_t seed,
+                                        bool is_smooth, int steps)
 {
     static const int64_t sizes[RANDOM_PARAMETERS][2] = {{RANDOM_FEATURES, 3},
                                                         {3, RANDOM_FEATURES},
@@ -186,14 +188,15 @@ static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smo
     static const char *const names[RANDOM_PARAMETERS] = {"u", "v", "w", "row"};
     gy_graph *graph = NULL;
     GY_ASSERT(gy_graph_new(&graph) == GY_OK);
-    *r = (random_graph){.graph = graph, .random = {.key = seed}, .is_smooth = is_smooth};
+    *r = (random_graph){
+        .graph = graph, .dtype = dtype, .random = {.key = seed}, .is_smooth = is_smooth};
     const int64_t batch[] = {GY_BATCH, RANDOM_FEATURES};
     const gy_init init = {GY_INIT_UNIFORM, 1, NULL};
-    r->x = r->values[r->count++] = gy_graph_input(r->graph, "x", GY_F64, batch, 2);
-    r->y = r->values[r->count++] = gy_graph_input(r->graph, "y", GY_F64, batch, 2);
+    r->x = r->values[r->count++] = gy_graph_input(r->graph, "x", r->dtype, batch, 2);
+    r->y = r->values[r->count++] = gy_graph_input(r->graph, "y", r->dtype, batch, 2);
     for (int i = 0; i < RANDOM_PARAMETERS; i++) {
         r->parameters[i] = r->values[r->count++] =
-            gy_graph_parameter(r->graph, names[i], GY_F64, sizes[i], i == 3 ? 1 : 2, init);
+            gy_graph_parameter(r->graph, names[i], r->dtype, sizes[i], i == 3 ? 1 : 2, init);
     }
     gy_node (*const makers[])(random_graph *) = {
         random_unary, random_binary,    random_product,   random_product,
@@ -202,11 +205,16 @@ static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smo
         gy_node made = makers[random_below(r, (int)GY_COUNT(makers))](r);
         r->values[r->count++] = made;
     }
-    r->loss = gy_graph_scalar(r->graph, GY_F64, 0);
+    r->loss = gy_graph_scalar(r->graph, r->dtype, 0);
     for (int i = 0; i < r->count; i++) {
         gy_node part = gy_op_tanh(r->values[i]);
         r->loss = gy_op_add(r->loss, gy_op_mean(gy_op_mul(part, part), 0, false));
     }
+}
+
+static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smooth, int steps)
+{
+    random_graph_make_of(r, GY_F64, seed, is_smooth, steps);
 }
 
 #endif
