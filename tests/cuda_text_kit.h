@@ -8,16 +8,13 @@
  *     texts_compile(&all);
  *     texts_run(&all, at, &call);         … now with data
  *     texts_close(&all);
+ *
+ * Where GYRE_TEST_DEVICE is set they run on device 0 instead (cuda_text_device.h).
  */
 #ifndef GY_TESTS_CUDA_TEXT_KIT_H
 #define GY_TESTS_CUDA_TEXT_KIT_H
 
-#include "ops/cuda/text/text.h"
-#include "tensor/tensor.h"
-
-#include <dlfcn.h>
-
-#include "gy_test.h"
+#include "cuda_text_device.h"
 
 enum { TEXTS_MAX = 4096 };
 
@@ -28,6 +25,7 @@ typedef struct texts {
     const char *reason; /* of the last case without a text */
     char folder[64];
     void *library;
+    texts_device on;
 } texts;
 
 static inline void texts_open(texts *all)
@@ -85,8 +83,25 @@ static inline void texts_write(const texts *all, const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
+static inline void texts_compile_for_device(texts *all)
+{
+    int next = 0;
+    texts_device_open(&all->on, all->source_count);
+    for (int i = 0; i < all->count; i++) {
+        if (all->source[i] == next) {
+            texts_device_compile(&all->on, next++, all->of[i]);
+        }
+    }
+    assert_int_equal(next, all->source_count);
+    printf("%d cases, %d texts on a device\n", all->count, all->source_count);
+}
+
 static inline void texts_compile(texts *all)
 {
+    if (texts_wants_device()) {
+        texts_compile_for_device(all);
+        return;
+    }
 #if defined(GYRE_ASAN)
     static const char extra[] = "-fsanitize=address,undefined -fno-sanitize-recover=all";
 #else /* TSan knows nothing of the fibers' switches: it looks at what calls the kernels */
@@ -116,6 +131,17 @@ static inline void texts_compile(texts *all)
     printf("%d cases, %d texts\n", all->count, all->source_count);
 }
 
+/* Is there so much memory where kernels run? The host's is mapped on demand. */
+static inline bool texts_fit(const texts *all, size_t size_bytes)
+{
+    gy_cuda_memory memory;
+    if (all->on.device == NULL) {
+        return true;
+    }
+    assert_ok(gy_cuda_memory_read(all->on.device, &memory));
+    return size_bytes < memory.free_bytes / 2;
+}
+
 /* Run the case's kernels on the call's views; the place of the first bad index, or UINT64_MAX.
  */
 static inline uint64_t texts_run(const texts *all, int at, const gy_kernel_call *call)
@@ -123,6 +149,9 @@ static inline uint64_t texts_run(const texts *all, int at, const gy_kernel_call 
     typedef int (*kernel)(const unsigned *grid, const unsigned *block, unsigned shared_bytes,
                           void **parameters);
     const gy_cuda_text *text = all->of[at];
+    if (all->on.device != NULL) {
+        return texts_device_run(&all->on, all->source[at], text, call);
+    }
     uint64_t inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX], words[GY_CUDA_WORDS_MAX];
     uint64_t fault = UINT64_MAX;
     for (int i = 0; i < call->input_count; i++) {
@@ -157,9 +186,13 @@ static inline uint64_t texts_run(const texts *all, int at, const gy_kernel_call 
     return fault;
 }
 
-/* In which order threads run between barriers: 0 ascending, 1 descending. */
+/* In which order threads run between barriers: 0 ascending, 1 descending. A device has its own.
+ */
 static inline void texts_order(const texts *all, int order)
 {
+    if (all->on.device != NULL) {
+        return;
+    }
     int *of_library = dlsym(all->library, "gy_host_order");
     assert_non_null(of_library);
     *of_library = order;
@@ -168,6 +201,9 @@ static inline void texts_order(const texts *all, int order)
 /* The texts as a compiler for a device reads them: C++, with its keywords. */
 static inline void texts_check(const texts *all)
 {
+    if (all->on.device != NULL) {
+        return; /* its own compiler has read them */
+    }
     char line[512], said[4096];
     (void)gy_print(line, sizeof(line), "%s -x c++ -fsyntax-only -w -include %s %s/texts.c 2>&1",
                    GYRE_TEST_CXX,
@@ -186,6 +222,7 @@ static inline void texts_close(texts *all)
         gy_cuda_text_fini(all->of[i]);
         gy_free(all->of[i]);
     }
+    texts_device_close(&all->on);
     if (all->library != NULL) {
         assert_int_equal(dlclose(all->library), 0);
     }

@@ -474,14 +474,21 @@ GY_TEST(far_apart_elements_are_reached)
     const int at = texts_add(all, &call);
     assert_int_equal(at, 0);
     texts_compile(all);
-    (void)texts_run(all, at, &call);
-    for (int i = 0; i < ROWS * COLUMNS; i++) {
+    const bool fits = texts_fit(all, bytes);
+    if (fits) {
+        (void)texts_run(all, at, &call);
+    }
+    for (int i = 0; fits && i < ROWS * COLUMNS; i++) {
         assert_int_equal(((uint8_t *)y.data)[i], (uint8_t)(49 * i * i));
     }
     texts_close(all);
     gy_free(all);
     gy_free(y.data);
     assert_int_equal(munmap(memory, bytes), 0);
+    if (!fits) {
+        printf("left out: the device has too little memory\n");
+        skip();
+    }
 }
 
 GY_TEST_MAIN(NULL, NULL)
