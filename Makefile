@@ -6,7 +6,7 @@ export JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help demo release test test-all test-dev test-asan test-tsan soak fuzz bench lint deps format install clean
+.PHONY: help demo release test test-all test-dev test-asan test-tsan soak fuzz bench device lint deps format install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,6 +44,10 @@ fuzz: ## every fuzz target for a minute
 bench: ## measure against the peers; tables go to bench/results
 	@scripts/deps bench
 	@scripts/bench
+
+device: ## pack build/gyre-device for a machine with a device: tests, benchmarks, a report (docs/devices.md)
+	@scripts/deps test
+	@scripts/device build build/gyre-device
 
 lint: ## format, house rules, clang warnings, clang-tidy
 	@scripts/deps test

@@ -1,12 +1,16 @@
 /**
  * Gyre's side of the training-step benchmarks: one model, one batch size, one thread a rank.
  *
- * Usage: steps mlp|lenet|gpt BATCH [nodropout] [bf16|f16]. Reads a number of steps per line
- * from standard input, runs them, answers "CPU_SECONDS LOSS", and as rank 0 of several, started
- * by `gyre run`, "WALL_SECONDS LOSS EXPOSED_SECONDS": the batch is then that of all ranks. Data
- * and first weights follow the formulas of torch_peer.py. The GPT has 4 layers of width 256, 4
- * heads, windows of 128 of 1,024 tokens and is updated by Adam.
+ * Usage: steps mlp|lenet|gpt BATCH [nodropout] [bf16|f16] [wall] [layers=N] [width=N] [heads=N]
+ * [context=N]. Reads a number of steps per line from standard input, runs them, answers
+ * "CPU_SECONDS LOSS", and as rank 0 of several, started by `gyre run`, "WALL_SECONDS LOSS
+ * EXPOSED_SECONDS": the batch is then that of all ranks. Data and first weights follow the
+ * formulas of torch_peer.py. The GPT has 4 layers of width 256, 4 heads, windows of 128 of
+ * 1,024 tokens unless told otherwise, and is updated by Adam. With wall (on a device, which
+ * GYRE_DEVICE chooses) seconds are those of a clock, all cores work, and the answer ends with
+ * how many nodes of the last program run on the device.
  */
+#include "graph/session.h"
 #include "train/train_priv.h"
 
 #include <gyre/gpt.h>
@@ -24,7 +28,11 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-enum { LENGTH = 128, VOCABULARY = 1024 };
+enum { VOCABULARY = 1024 };
+/* As the arguments have them. */
+static int context = 128;
+static gy_gpt_options gpt = {.layers = 4, .width = 256, .heads = 4};
+static bool has_wall;
 static const double adam_rate = 1e-3, beta1 = 0.9, beta2 = 0.999;
 
 /* What the matrices of a GPT begin with: 0.04 (frac(j * 2654435761 / 2^32) - 1/2). */
@@ -64,11 +72,10 @@ static void set_weights(gy_model *model)
 static gy_status make_gpt(gy_dtype precision, gy_comm *comm, gy_model **model)
 {
     const gy_model_options options = {.dtype = GY_F32,
-                                      .input_sizes = {LENGTH},
+                                      .input_sizes = {context},
                                       .class_count = VOCABULARY,
                                       .comm = comm,
-                                      .workers = 1};
-    const gy_gpt_options gpt = {.layers = 4, .width = 256, .heads = 4};
+                                      .workers = has_wall ? 0 : 1};
     gy_train_options training;
     GY_TRY(gy_gpt_new(&gpt, &options, model));
     GY_TRY(gy_train_defaults(&(gy_train_options){.epochs = 1,
@@ -90,7 +97,7 @@ static gy_status make_model(const char *name, bool has_dropout, gy_dtype precisi
                                 .input_rank = 3,
                                 .input_sizes = {1, 28, 28},
                                 .comm = comm,
-                                .workers = 1};
+                                .workers = has_wall ? 0 : 1};
     if (strcmp(name, "gpt") == 0) {
         return make_gpt(precision, comm, model);
     }
@@ -189,12 +196,25 @@ static double wall_seconds(void)
 
 static void answer(gy_comm *comm, double cpu_s, double wall_s, double loss, double exposed_s)
 {
-    if (gy_comm_size(comm) == 1) {
+    if (gy_comm_size(comm) == 1 && !has_wall) {
         printf("%.9f %.9g\n", cpu_s, loss);
-    } else if (gy_comm_rank(comm) == 0) {
+    } else if (gy_comm_size(comm) > 1 && gy_comm_rank(comm) == 0) {
         printf("%.9f %.9g %.9f\n", wall_s, loss, exposed_s);
     }
     fflush(stdout);
+}
+
+/* Nodes of the last program that run on the device. */
+static int nodes_there(const gy_session *session)
+{
+    int there = 0;
+    const gy_graph *graph = session->program_count > 0
+                                ? session->programs[session->program_count - 1]->graph
+                                : NULL;
+    for (int32_t n = 0; graph != NULL && n < graph->node_count; n++) {
+        there += graph->nodes[n].is_on_device;
+    }
+    return there;
 }
 
 static gy_status run_all(gy_model *model, gy_comm *comm, int64_t batch, const gy_batch *rows,
@@ -210,8 +230,13 @@ static gy_status run_all(gy_model *model, gy_comm *comm, int64_t batch, const gy
             GY_TRY(run_step(model, batch, rows, scalars, ++step, &loss));
         }
         const gy_session_stats after = gy_session_statistics(model->session);
-        answer(comm, cpu_seconds() - cpu_begun, wall_seconds() - wall_begun, loss,
+        const double cpu_s = cpu_seconds() - cpu_begun, wall_s = wall_seconds() - wall_begun;
+        answer(comm, cpu_s, wall_s, loss,
                after.exposed_communication_s - before.exposed_communication_s);
+        if (gy_comm_size(comm) == 1 && has_wall) {
+            printf("%.9f %.9g %d\n", wall_s, loss, nodes_there(model->session));
+            fflush(stdout);
+        }
         GY_TRY(next_steps(comm, &steps));
     }
     return GY_OK;
@@ -247,8 +272,29 @@ static bool has_flag(char **flags, const char *name)
     return *flags != NULL;
 }
 
+/* A size of the GPT, if it is among the flags. */
+static void take_size(char **flags, const char *name, int *size)
+{
+    const size_t length = strlen(name);
+    for (; *flags != NULL; flags++) {
+        if (strncmp(*flags, name, length) == 0 && (*flags)[length] == '=') {
+            *size = (int)strtol(*flags + length + 1, NULL, 10);
+        }
+    }
+}
+
+static void take_sizes(char **flags)
+{
+    take_size(flags, "layers", &gpt.layers);
+    take_size(flags, "width", &gpt.width);
+    take_size(flags, "heads", &gpt.heads);
+    take_size(flags, "context", &context);
+}
+
 static gy_status run(char **argv)
 {
+    has_wall = has_flag(argv + 3, "wall");
+    take_sizes(argv + 3);
     const gy_dtype precision = has_flag(argv + 3, "bf16")  ? GY_BF16
                                : has_flag(argv + 3, "f16") ? GY_F16
                                                            : GY_F32;
@@ -266,7 +312,8 @@ static gy_status run(char **argv)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: steps mlp|lenet|gpt BATCH [nodropout] [bf16|f16]\n");
+        fprintf(stderr, "usage: steps mlp|lenet|gpt BATCH [nodropout] [bf16|f16] [wall] "
+                        "[layers=N] [width=N] [heads=N] [context=N]\n");
         return 2;
     }
     if (run(argv) < 0) {

@@ -1,7 +1,8 @@
 """The PyTorch side of the training-step benchmarks: one model, one batch size, one thread a process.
 
-Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout] [bf16] [ddp]. With bf16 losses are computed under
-torch.autocast. Reads a number of steps per line from standard
+Usage: torch_peer.py mlp|lenet|gpt BATCH [compile] [nodropout] [bf16] [ddp] [cuda] [layers=N] [width=N] [heads=N]
+[context=N]. With bf16 losses are computed under torch.autocast. With cuda (gpt alone) it runs on the first device, and
+answers seconds of a clock. Reads a number of steps per line from standard
 input, runs them, answers "CPU_SECONDS LOSS". With ddp (gpt alone) it starts a second process, and both train by
 DistributedDataParallel over gloo, each on a core, half of the batch each; the first answers "WALL_SECONDS LOSS". Data and first weights follow formulas that the other side
 uses as well, so that losses can be compared. A GPT runs as it is written or compiled,
@@ -19,7 +20,9 @@ import torch
 MODEL, BATCH, FLAGS = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 torch.set_num_threads(1)
 torch.manual_seed(1)
-LENGTH, VOCABULARY = 128, 1024
+SIZES = dict(flag.split("=") for flag in FLAGS if "=" in flag)
+LENGTH, VOCABULARY = int(SIZES.get("context", 128)), 1024
+DEVICE = "cuda" if "cuda" in FLAGS else "cpu"
 RANK, RANKS = int(os.environ.get("PEER_RANK", "0")), 2 if "ddp" in FLAGS else 1
 
 
@@ -64,7 +67,7 @@ def attend(q, k, v):
 
 def narrow():
     """The precision that losses are computed in."""
-    return torch.autocast("cpu", torch.bfloat16, enabled="bf16" in FLAGS)
+    return torch.autocast(DEVICE, torch.bfloat16, enabled="bf16" in FLAGS)
 
 
 def adam(parameters):
@@ -95,8 +98,10 @@ class Block(torch.nn.Module):
 
 
 class Gpt(torch.nn.Module):
-    def __init__(self, layers=4, width=256, heads=4):
+    def __init__(self):
         super().__init__()
+        layers, width, heads = (int(SIZES.get(name, size)) for name, size in
+                                (("layers", 4), ("width", 256), ("heads", 4)))
         self.embedding = torch.nn.Parameter(torch.empty(VOCABULARY, width))
         self.positions = torch.nn.Parameter(torch.empty(LENGTH, width))
         self.blocks = torch.nn.Sequential(*(Block(width, heads) for _ in range(layers)))
@@ -134,7 +139,8 @@ class Loss(torch.nn.Module):
 def build_gpt(compiled, bucket_mb=25):
     model = Gpt()
     set_matrices(model)
-    tokens = torch.arange(BATCH * LENGTH + 1) * 7919 % VOCABULARY
+    model.to(DEVICE)
+    tokens = torch.arange(BATCH * LENGTH + 1, device=DEVICE) * 7919 % VOCABULARY
     begin, end = BATCH * RANK // RANKS * LENGTH, BATCH * (RANK + 1) // RANKS * LENGTH
     x, labels = tokens[begin:end].view(-1, LENGTH), tokens[begin + 1:end + 1]
     optimizer = adam(list(model.parameters()))
@@ -193,10 +199,13 @@ def agreed(value):
 
 
 def seconds_of(step, count):
-    clock = time.process_time if RANKS == 1 else time.monotonic
+    clock = time.process_time if RANKS == 1 and DEVICE == "cpu" else time.monotonic
+    wait = torch.cuda.synchronize if DEVICE == "cuda" else lambda: None
+    wait()
     begun = clock()
     for _ in range(count):
         loss = step()
+    wait()
     seconds, loss = clock() - begun, loss.detach().double()
     if RANKS > 1:
         torch.distributed.all_reduce(loss)
