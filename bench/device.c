@@ -332,7 +332,8 @@ static gy_status load(bench *b, const copied *c, int64_t count, launched *l)
     GY_TRY(gy_cuda_text_make(&call, &l->text));
     GY_ASSERT(l->text.reason == NULL && l->text.launch_count == 1);
     (void)gy_cuda_text_words(&l->text, &c->one, &c->other, 0, 0, l->words);
-    GY_TRY(gy_cuda_compile(gy_text_get(&l->text.source), "square", capability, &l->image));
+    GY_TRY(
+        gy_cuda_compile(gy_text_get(&l->text.source), "square", capability, NULL, &l->image));
     GY_TRY(gy_cuda_module_open(b->device, &l->image, "square", &l->module));
     return gy_cuda_module_kernel(b->device, l->module, l->text.launches[0].name, &l->kernel);
 }

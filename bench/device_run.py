@@ -114,7 +114,7 @@ class Machine:
         self.environment = {
             **os.environ, "GYRE_CUDA_LIBRARIES": cuda, "GYRE_TEST_DEVICE": "1", "GYRE_TUNE": "none",
             "GYRE_DATA": os.path.join(HERE, "data"), "GYRE_BIN": os.path.join(HERE, "bin", "gyre"),
-            "XDG_STATE_HOME": self.work, "XDG_CACHE_HOME": self.work,
+            "XDG_STATE_HOME": self.work, "GYRE_CACHE_DIR": self.work,
             "LD_LIBRARY_PATH": ":".join([libraries, os.path.join(HERE, "bin")] + cuda.split(":"))}
 
     def left_s(self):

@@ -59,7 +59,7 @@ static inline void texts_device_compile(texts_device *on, int source, const gy_c
     gy_text image = {.data = NULL};
     const int capability = gy_cuda_device_properties(on->device)->capability;
     assert_ok(gy_cuda_compile(gy_text_get(&text->source), text->launches[0].name, capability,
-                              &image));
+                              NULL, &image));
     assert_ok(
         gy_cuda_module_open(on->device, &image, text->launches[0].name, &on->modules[source]));
     gy_text_free(&image);
