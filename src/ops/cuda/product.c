@@ -98,15 +98,20 @@ static gy_status lay_out(const gy_cuda_product *product, int type, const int64_t
     return GY_OK;
 }
 
-/* What is done to the result; the bias is named by each run. */
+/* What is done to the result. The bias is named by each run; until then by an address that is
+ * as aligned as it will be, for from it an algorithm is chosen. */
 static gy_status add_epilogue(const gy_cuda_product *product)
 {
     const gy_cuda_products *products = product->products;
+    const gy_cuda_address aligned = ALIGNMENT;
     const int32_t epilogue = (product->shape.has_bias ? GY_CUDA_EPILOGUE_BIAS : 0) +
                              (product->shape.has_relu ? GY_CUDA_EPILOGUE_RELU : 0);
     if (epilogue != 0) {
         TRY(products, desc_set, product->desc, GY_CUDA_DESC_EPILOGUE, &epilogue,
             sizeof(epilogue));
+    }
+    if (product->shape.has_bias) {
+        TRY(products, desc_set, product->desc, GY_CUDA_DESC_BIAS, &aligned, sizeof(aligned));
     }
     return GY_OK;
 }
