@@ -89,6 +89,44 @@ GY_TEST(a_device_that_one_rank_lacks_is_named_by_all)
     expect("! t 2 --device 0,7 && grep -q 'rank 1.*device 7: this machine shows 2' said");
 }
 
+/* Its setting, what the rank says, and what the other one says of it. */
+static const struct {
+    const char *setting, *own, *other;
+} faults[] = {
+    {"GYRE_TEST_CUDA_FAIL=cuLaunchKernel:20:719",
+     "device 1 (Stand-in 1) is lost: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED (719)",
+     "rank 1: .*device 1 (Stand-in 1) is lost: cuLaunchKernel"},
+    {"GYRE_TEST_CUDA_FAIL=cuEventQuery:40:46", "device 1 (Stand-in 1) is lost: cuEventQuery",
+     "rank 1: .*device 1 (Stand-in 1) is lost: cuEventQuery"},
+    {"GYRE_TEST_CUDA_FAIL=cuMemcpyDtoHAsync_v2:10:719",
+     "device 1 (Stand-in 1) is lost: cuMemcpyDtoHAsync_v2",
+     "rank 1: .*device 1 (Stand-in 1) is lost: cuMemcpyDtoHAsync_v2"},
+    {"GYRE_TEST_CUDA_FAIL=cuMemAllocAsync:6-999:2",
+     "device 1 (Stand-in 1) is out of memory: .* were asked for, of 64.0 MiB there are .* free",
+     "rank 1: .*device 1 (Stand-in 1) is out of memory"},
+    {"GYRE_TEST_CUDA_FAIL=cuMemHostAlloc:3-999:2",
+     "device 1 (Stand-in 1): cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)",
+     "rank 1: .*cuMemHostAlloc"},
+    {"GYRE_TEST_CUDA_MEMORY=2000",
+     "device 1 (Stand-in 1) is out of memory: 4.0 KiB were asked for, of 2.0 KiB",
+     "rank 1: .*device 1 (Stand-in 1) is out of memory"},
+    {"GYRE_TEST_CUDA_FAIL=cuLaunchKernel:20:-9", "was killed by signal 9",
+     "rank 1 .*is lost"},
+};
+
+GY_TEST(a_device_that_fails_one_rank_in_the_middle_fails_all)
+{
+    char line[640];
+    for (size_t i = 0; i < GY_COUNT(faults); i++) {
+        (void)gy_print(line, sizeof(line),
+                       "one 1 %s --device auto; [ $status = 1 -o $status = 137 ] && "
+                       "grep -q 'rank 1 .*%s' said && grep -q 'rank 0 ended.*%s' said && "
+                       "[ ! -e out/mlp/model.safetensors ]",
+                       faults[i].setting, faults[i].own, faults[i].other);
+        expect(line);
+    }
+}
+
 GY_TEST(words_that_say_no_device_are_refused)
 {
     static const char *const junk[] = {"0,x", "0,", "gpu", "1000", "-1", "0;1", "auto,0"};

@@ -2,6 +2,7 @@
 #include "standin/standin_priv.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum { CALLS_MAX = 128, HOST_BLOCKS_MAX = 256, TEXT_BYTES = 512 };
 
 typedef struct call {
     const char *symbol;
-    int count, fails_at, code;
+    int count, fails_at, fails_to, code;
 } call;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,7 +69,7 @@ static call *find_call(const char *symbol)
     return &calls[i];
 }
 
-/* The environment's failure: SYMBOL:N:CODE. */
+/* The environment's failure: SYMBOL:N:CODE, or SYMBOL:N-M:CODE. */
 static void read_failure(void)
 {
     static char symbol[64];
@@ -78,7 +79,9 @@ static void read_failure(void)
     if (code != NULL) {
         snprintf(symbol, sizeof(symbol), "%.*s", (int)(n - text), text);
         call *of = find_call(symbol);
-        of->fails_at = (int)strtol(n + 1, NULL, 10);
+        char *rest = NULL;
+        of->fails_at = of->fails_to = (int)strtol(n + 1, &rest, 10);
+        of->fails_to = *rest == '-' ? (int)strtol(rest + 1, NULL, 10) : of->fails_to;
         of->code = (int)strtol(code + 1, NULL, 10);
     }
 }
@@ -94,7 +97,11 @@ int standin_enter(const char *symbol)
     standin_run((int)standin_random(3));
     call *of = find_call(symbol);
     of->count++;
-    return of->count == of->fails_at ? of->code : 0;
+    const bool fails = of->count >= of->fails_at && of->count <= of->fails_to;
+    if (fails && of->code < 0) {
+        (void)raise(-of->code);
+    }
+    return fails ? of->code : 0;
 }
 
 static void lose_all(void)
@@ -584,7 +591,7 @@ static void fail_call(const char *symbol, int n, int code)
 {
     pthread_mutex_lock(&lock);
     call *of = find_call(symbol);
-    of->fails_at = of->count + n;
+    of->fails_at = of->fails_to = of->count + n;
     of->code = code;
     pthread_mutex_unlock(&lock);
 }

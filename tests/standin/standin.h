@@ -9,7 +9,8 @@
  * Environment: GYRE_TEST_CUDA_SEED (order of streams), GYRE_TEST_CUDA_DEVICES (how many, 1),
  * GYRE_TEST_CUDA_MEMORY (bytes of each, 64 MiB), GYRE_TEST_CUDA_VERSION (12040),
  * GYRE_TEST_CUDA_CAPABILITY (80), GYRE_TEST_CUDA_MULTIPROCESSORS (2),
- * GYRE_TEST_CUDA_FAIL=SYMBOL:N:CODE (its N-th call fails).
+ * GYRE_TEST_CUDA_FAIL=SYMBOL:N:CODE (its N-th call fails; N-M: those
+ * from N to M; -9: the process is killed in it).
  */
 #ifndef GY_TESTS_CUDA_STANDIN_H
 #define GY_TESTS_CUDA_STANDIN_H
