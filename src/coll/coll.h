@@ -45,6 +45,8 @@ typedef struct gy_comm_options {
  */
 GY_MUST_CHECK gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options,
                                     gy_comm **comm);
+/** Read the timeout of calls: the option's value, else that of GYRE_TIMEOUT. GY_ARG */
+GY_MUST_CHECK gy_status gy_comm_read_timeout(double wanted_s, int64_t *timeout_ns);
 /** GY_ARG, GY_FORMAT: GYRE_TIMEOUT, GYRE_COLL, GYRE_TUNE or a variable of a run holds what it
  * cannot hold. */
 GY_MUST_CHECK gy_status gy_comm_check_settings(void);

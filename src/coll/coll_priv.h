@@ -612,8 +612,6 @@ GY_MUST_CHECK gy_status gy_message_launch(gy_coll *coll) GY_REQUIRES(comm->root-
 gy_status gy_message_step(gy_coll *coll);
 
 /* comm.c */
-/** Read the timeout of calls: the option's value, else that of GYRE_TIMEOUT. */
-GY_MUST_CHECK gy_status gy_comm_read_timeout(double wanted_s, int64_t *timeout_ns);
 typedef struct gy_wait_note {
     _Atomic bool is_over;
     gy_error error;

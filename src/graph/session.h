@@ -74,6 +74,7 @@ typedef struct gy_parameter_slot {
 typedef struct gy_device_copy {
     gy_done *done;
     uint64_t mark;
+    int64_t begun_ns;
     gy_program_step *next; /* that began behind it */
 } gy_device_copy;
 

@@ -181,6 +181,32 @@ GY_TEST(sessions_of_one_graph_have_devices_of_their_own)
     standin_expect_clean();
 }
 
+/* A kernel that never ends: the rank is told which device, in time, and so are later runs. */
+GY_TEST(a_device_that_hangs_is_named_in_time)
+{
+    const squares s = make_squares();
+    const gy_node fetches[] = {s.sum, s.assigned};
+    gy_tensor *results[2] = {NULL, NULL};
+    bool is_there = false;
+    standin->reset(1);
+    setenv("GYRE_TIMEOUT", "3", 1);
+    gy_session *session = open_session(&s, 1);
+    unsetenv("GYRE_TIMEOUT");
+    (void)run_squares(&s, session, 1, &is_there);
+    assert_true(is_there);
+    standin->stall(true);
+    for (int i = 0; i < 2; i++) {
+        assert_status(gy_session_run(session, NULL, 0, 1, fetches, 2, results), GY_TIMEOUT);
+        assert_non_null(strstr(gy_error_text(), "device 0 (Stand-in 0)"));
+    }
+    assert_null(gy_session_parameter(session, "w"));
+    assert_null(results[0]);
+    standin->stall(false);
+    gy_session_free(session);
+    gy_graph_free(s.graph);
+    standin_expect_clean();
+}
+
 GY_TEST(a_session_whose_device_fails_leaves_nothing)
 {
     const squares s = make_squares();

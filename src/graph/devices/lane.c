@@ -7,12 +7,59 @@
 
 #include <string.h>
 
+enum { PATIENCE_S = 600 };
+
 struct gy_device_lane {
     gy_device *device;
     gy_engine *engine;
+    int64_t patience_ns;    /* of a wait for what the device does */
+    _Atomic int64_t end_ns; /* of the last copy that has ended */
+    gy_error stuck;         /* GUARDED(lock): one waited in vain; then all fails with it, since
+                               the device may still write where its copies go */
     gy_mutex lock;
     gy_program_step *first, *last; /* copies that have not ended, in their order */
 };
+
+/* Keep the failure of a wait that was in vain. */
+static gy_status keep_stuck(gy_device_lane *lane, gy_status status)
+{
+    if (status == GY_TIMEOUT) {
+        gy_mutex_lock(&lane->lock);
+        status = gy_error_keep(&lane->stuck, status);
+        gy_mutex_unlock(&lane->lock);
+    }
+    return status;
+}
+
+static gy_status check_stuck(gy_device_lane *lane)
+{
+    gy_mutex_lock(&lane->lock);
+    const gy_status status = lane->stuck.status < 0 ? gy_error_raise(&lane->stuck) : GY_OK;
+    gy_mutex_unlock(&lane->lock);
+    return status;
+}
+
+/* A copy has not ended: GY_AGAIN while that is no wonder. */
+static gy_status wait_on(gy_device_lane *lane, const gy_program_step *step)
+{
+    const int64_t ended_ns = atomic_load_explicit(&lane->end_ns, memory_order_relaxed);
+    const int64_t now_ns = gy_now_ns(gy_env_real());
+    GY_ASSERT(step->copy.begun_ns > 0);
+    return now_ns - GY_MAX(step->copy.begun_ns, ended_ns) <= lane->patience_ns
+               ? GY_AGAIN
+               : keep_stuck(lane, gy_fail(GY_TIMEOUT,
+                                          "device %s has not come so far in %g s: it hangs, or "
+                                          "GYRE_TIMEOUT is too short for its work",
+                                          lane->device->name, 1e-9 * (double)lane->patience_ns));
+}
+
+/* Wait for all that was queued. */
+static gy_status settle(gy_device_lane *lane)
+{
+    GY_TRY(check_stuck(lane));
+    const gy_deadline deadline = gy_deadline_after(1e-9 * (double)lane->patience_ns);
+    return keep_stuck(lane, lane->device->ops->finish(lane->device, deadline));
+}
 
 static bool progress(void *arg)
 {
@@ -25,10 +72,12 @@ static bool progress(void *arg)
         gy_mutex_unlock(&lane->lock);
         gy_status status =
             step == NULL ? GY_AGAIN : lane->device->ops->poll(lane->device, step->copy.mark);
+        status = status == GY_AGAIN && step != NULL ? wait_on(lane, step) : status;
         if (status == GY_AGAIN) {
             return any;
         }
         any = true;
+        atomic_store_explicit(&lane->end_ns, gy_now_ns(gy_env_real()), memory_order_relaxed);
         gy_mutex_lock(&lane->lock);
         lane->first = step->copy.next;
         lane->last = lane->first == NULL ? NULL : lane->last;
@@ -54,8 +103,11 @@ gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lan
     }
     lane->device = device;
     lane->engine = engine;
+    lane->stuck.status = GY_OK;
     gy_mutex_init(&lane->lock, 21);
-    const gy_status status = gy_engine_add_progress(engine, progress, lane);
+    const double wanted_s = gy_setting_get("GYRE_TIMEOUT") != NULL ? 0 : PATIENCE_S;
+    gy_status status = gy_comm_read_timeout(wanted_s, &lane->patience_ns);
+    status = status >= 0 ? gy_engine_add_progress(engine, progress, lane) : status;
     if (status < 0) {
         gy_mutex_fini(&lane->lock);
         gy_free(lane);
@@ -103,6 +155,7 @@ static gy_status begin_copy(gy_device_lane *lane, gy_program_step *step, gy_done
     if (status >= 0) {
         step->copy.done = done;
         step->copy.next = NULL;
+        step->copy.begun_ns = gy_now_ns(gy_env_real());
         *(lane->first == NULL ? &lane->first : &lane->last->copy.next) = step;
         lane->last = step;
     }
@@ -129,7 +182,10 @@ static void run_step(void *arg, gy_done *done)
     gy_device_lane *lane = step->program->session->lane;
     const bool is_copy = gy_devices_is_copy(step->node->op);
     GY_ASSERT(lane != NULL && step->collective == NULL);
-    const gy_status status = is_copy ? begin_copy(lane, step, done) : queue(lane, step);
+    gy_status status = check_stuck(lane);
+    if (status >= 0) {
+        status = is_copy ? begin_copy(lane, step, done) : queue(lane, step);
+    }
     if (status < 0) {
         gy_fail_within(status, "node %s", step->node->name);
         gy_done_fail(done, status);
@@ -159,7 +215,7 @@ gy_status gy_device_lane_prepare(gy_device_lane *lane, gy_program_step *step)
     }
     /* Its memory is its own: filled once. */
     gy_status status = ops->launch(lane->device, step->state, &step->call);
-    status = status == GY_OK ? ops->finish(lane->device, GY_NEVER) : status;
+    status = status == GY_OK ? settle(lane) : status;
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
@@ -173,7 +229,7 @@ gy_status gy_device_lane_prepare(gy_device_lane *lane, gy_program_step *step)
 gy_status gy_device_lane_await(gy_device_lane *lane)
 {
     GY_ASSERT(lane == NULL || lane->device->ops->finish != NULL);
-    return lane != NULL ? lane->device->ops->finish(lane->device, GY_NEVER) : GY_OK;
+    return lane != NULL ? settle(lane) : GY_OK;
 }
 
 /* ---- parameters ---- */
@@ -200,6 +256,7 @@ gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     uint64_t mark;
     GY_ASSERT(slot->there != NULL);
+    GY_TRY(check_stuck(lane));
     if (slot->is_newer_there) {
         return GY_OK;
     }
@@ -216,9 +273,10 @@ gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot)
         return GY_OK;
     }
     GY_ASSERT(lane != NULL && slot->there != NULL);
+    GY_TRY(check_stuck(lane));
     GY_TRY(lane->device->ops->copy_back(lane->device, slot->view.data, slot->there,
                                         bytes_of(&slot->view), &mark));
-    GY_TRY(lane->device->ops->finish(lane->device, GY_NEVER));
+    GY_TRY(settle(lane));
     slot->is_newer_there = false;
     return GY_OK;
 }
