@@ -110,8 +110,7 @@ static const struct {
     {"GYRE_TEST_CUDA_MEMORY=2000",
      "device 1 (Stand-in 1) is out of memory: 4.0 KiB were asked for, of 2.0 KiB",
      "rank 1: .*device 1 (Stand-in 1) is out of memory"},
-    {"GYRE_TEST_CUDA_FAIL=cuLaunchKernel:20:-9", "was killed by signal 9",
-     "rank 1 .*is lost"},
+    {"GYRE_TEST_CUDA_FAIL=cuLaunchKernel:20:-9", "was killed by signal 9", "rank 1 .*is lost"},
 };
 
 GY_TEST(a_device_that_fails_one_rank_in_the_middle_fails_all)

@@ -47,10 +47,11 @@ static gy_status wait_on(gy_device_lane *lane, const gy_program_step *step)
     GY_ASSERT(step->copy.begun_ns > 0);
     return now_ns - GY_MAX(step->copy.begun_ns, ended_ns) <= lane->patience_ns
                ? GY_AGAIN
-               : keep_stuck(lane, gy_fail(GY_TIMEOUT,
-                                          "device %s has not come so far in %g s: it hangs, or "
-                                          "GYRE_TIMEOUT is too short for its work",
-                                          lane->device->name, 1e-9 * (double)lane->patience_ns));
+               : keep_stuck(lane,
+                            gy_fail(GY_TIMEOUT,
+                                    "device %s has not come so far in %g s: it hangs, or "
+                                    "GYRE_TIMEOUT is too short for its work",
+                                    lane->device->name, 1e-9 * (double)lane->patience_ns));
 }
 
 /* Wait for all that was queued. */
