@@ -23,7 +23,7 @@ struct gy_cuda_blas_handle {
 struct gy_cuda_blas_desc {
     bool is_alive;
     int compute, scale;
-    int32_t transposed[2], epilogue;
+    int32_t transposed[2], epilogue, scalars; /* the latter: 1 on the device */
     gy_cuda_address bias;
 };
 struct gy_cuda_blas_layout {
@@ -112,12 +112,15 @@ static int set_desc(gy_cuda_blas_desc *desc, int attribute, const void *value,
         memcpy(&desc->bias, value, size_bytes);
         return 0;
     }
-    const bool is_known =
-        attribute == GY_CUDA_DESC_TRANSPOSE_A || attribute == GY_CUDA_DESC_TRANSPOSE_B;
+    const bool is_known = attribute == GY_CUDA_DESC_SCALARS ||
+                          attribute == GY_CUDA_DESC_TRANSPOSE_A ||
+                          attribute == GY_CUDA_DESC_TRANSPOSE_B;
     if (!IS_ONE(descs, desc) || !is_known || size_bytes != sizeof(int32_t)) {
         return refuse(symbols.desc_set, "unknown attribute or size");
     }
-    int32_t *to = &desc->transposed[attribute == GY_CUDA_DESC_TRANSPOSE_B];
+    int32_t *to = attribute == GY_CUDA_DESC_SCALARS
+                      ? &desc->scalars
+                      : &desc->transposed[attribute == GY_CUDA_DESC_TRANSPOSE_B];
     memcpy(to, value, sizeof(*to));
     return *to == 0 || *to == 1 ? 0 : refuse(symbols.desc_set, "unknown operation");
 }
@@ -191,8 +194,10 @@ typedef struct product {
     gy_cuda_blas_layout a, b, c;
     bool a_transposed, b_transposed;
     double alpha, beta;
-    bool has_relu;
-    gy_cuda_address a_at, b_at, c_at, bias_at; /* bias_at 0: none */
+    bool has_relu, rounds;             /* operands to TF32 */
+    int scale;                         /* of alpha and beta, where they are read late */
+    gy_cuda_address alpha_at, beta_at; /* 0: read when the call was made */
+    gy_cuda_address a_at, b_at, c_at, d_at, bias_at; /* bias_at 0: none */
 } product;
 
 static float from_16(uint16_t bits)
@@ -257,26 +262,49 @@ static double element(const gy_cuda_blas_layout *of, gy_cuda_address at, bool is
                 is_transposed ? column + row * of->leading : row + column * of->leading);
 }
 
+/* To 10 bits behind the leading one, ties to even. */
+static double to_tf32(double value)
+{
+    const float single = (float)value;
+    uint32_t bits;
+    float rounded;
+    memcpy(&bits, &single, sizeof(bits));
+    bits += 0xfff + (bits >> 13 & 1);
+    bits &= ~UINT32_C(0x1fff);
+    memcpy(&rounded, &bits, sizeof(rounded));
+    return (double)rounded;
+}
+
+static double operand(const product *p, double value)
+{
+    return p->rounds ? to_tf32(value) : value;
+}
+
 static void multiply(const void *arguments)
 {
     product p;
     memcpy(&p, arguments, sizeof(p));
     const int64_t k = p.a_transposed ? p.a.rows : p.a.columns;
+    if (p.alpha_at != 0) {
+        p.alpha = load(p.scale, p.alpha_at, 0);
+        p.beta = load(p.scale, p.beta_at, 0);
+    }
     for (int64_t n = 0; n < p.c.batch; n++) {
         const gy_cuda_address a = p.a_at + (uint64_t)(n * p.a.stride) * bytes_of(p.a.type);
         const gy_cuda_address b = p.b_at + (uint64_t)(n * p.b.stride) * bytes_of(p.b.type);
         const gy_cuda_address c = p.c_at + (uint64_t)(n * p.c.stride) * bytes_of(p.c.type);
+        const gy_cuda_address d = p.d_at + (uint64_t)(n * p.c.stride) * bytes_of(p.c.type);
         for (int64_t j = 0; j < p.c.columns; j++) {
             for (int64_t i = 0; i < p.c.rows; i++) {
                 double sum = 0;
                 for (int64_t l = 0; l < k; l++) {
-                    sum += element(&p.a, a, p.a_transposed, i, l) *
-                           element(&p.b, b, p.b_transposed, l, j);
+                    sum += operand(&p, element(&p.a, a, p.a_transposed, i, l)) *
+                           operand(&p, element(&p.b, b, p.b_transposed, l, j));
                 }
                 const int64_t at = i + j * p.c.leading;
                 sum = p.alpha * sum + (p.beta != 0 ? p.beta * load(p.c.type, c, at) : 0) +
                       (p.bias_at != 0 ? load(p.c.type, p.bias_at, i) : 0);
-                store(&p.c, c, at, p.has_relu && sum < 0 ? 0 : sum);
+                store(&p.c, d, at, p.has_relu && sum < 0 ? 0 : sum);
             }
         }
     }
@@ -327,9 +355,16 @@ static int push(const gy_cuda_blas_desc *desc, product *p, const standin_range *
     }
     p->a_transposed = desc->transposed[0] == 1;
     p->b_transposed = desc->transposed[1] == 1;
-    standin_range ranges[5] = {range_of(&p->a, p->a_at, false), range_of(&p->b, p->b_at, false),
-                               range_of(&p->c, p->c_at, true)};
+    standin_range ranges[8] = {range_of(&p->a, p->a_at, false), range_of(&p->b, p->b_at, false),
+                               range_of(&p->c, p->d_at, true)};
     int count = 3;
+    if (p->c_at != p->d_at) {
+        ranges[count++] = range_of(&p->c, p->c_at, false);
+    }
+    if (p->alpha_at != 0) {
+        ranges[count++] = (standin_range){p->alpha_at, bytes_of(p->scale), false};
+        ranges[count++] = (standin_range){p->beta_at, bytes_of(p->scale), false};
+    }
     if (desc->epilogue >= GY_CUDA_EPILOGUE_BIAS) {
         p->bias_at = desc->bias;
         ranges[count++] =
@@ -338,6 +373,7 @@ static int push(const gy_cuda_blas_desc *desc, product *p, const standin_range *
     if (workspace->size_bytes > 0) {
         ranges[count++] = *workspace;
     }
+    p->rounds = desc->compute == GY_CUDA_COMPUTE_TF32;
     p->has_relu = desc->epilogue % 4 == GY_CUDA_EPILOGUE_RELU;
     const standin_call call = {symbols.matmul, multiply, p, sizeof(*p)};
     const int code = standin_push_call(stream, &call, ranges, count);
@@ -418,18 +454,25 @@ typedef struct request {
 static int take(const request *r)
 {
     if (!IS_ONE(handles, r->handle) || !fits(r->desc, r->a_layout, r->b_layout, r->c_layout) ||
-        r->c != r->d || r->c_layout != r->d_layout || r->algorithm == NULL ||
+        r->c_layout != r->d_layout || r->algorithm == NULL ||
         r->algorithm->data[0] != WORKSPACE_BYTES) {
         return refuse(symbols.matmul, "no product");
     }
     product p = {.a = *r->a_layout,
                  .b = *r->b_layout,
                  .c = *r->c_layout,
-                 .alpha = scalar(r->desc, r->alpha),
-                 .beta = scalar(r->desc, r->beta),
+                 .scale = r->desc->scale,
                  .a_at = r->a,
                  .b_at = r->b,
-                 .c_at = r->c};
+                 .c_at = r->c,
+                 .d_at = r->d};
+    if (r->desc->scalars != 0) {
+        p.alpha_at = (uintptr_t)r->alpha;
+        p.beta_at = (uintptr_t)r->beta;
+    } else {
+        p.alpha = scalar(r->desc, r->alpha);
+        p.beta = scalar(r->desc, r->beta);
+    }
     return push(r->desc, &p, &r->workspace, r->stream);
 }
 

@@ -36,6 +36,7 @@ enum {
     GY_CUDA_COMPUTE_32 = 68, /* cublasComputeType_t */
     GY_CUDA_COMPUTE_64 = 70,
     GY_CUDA_COMPUTE_TF32 = 77,
+    GY_CUDA_DESC_SCALARS = 2, /* int32_t: where both factors are; 0 the host, 1 the device */
     GY_CUDA_DESC_TRANSPOSE_A = 3, /* int32_t: 0 as it is, 1 transposed */
     GY_CUDA_DESC_TRANSPOSE_B = 4,
     GY_CUDA_DESC_EPILOGUE = 7, /* int32_t */

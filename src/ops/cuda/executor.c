@@ -2,6 +2,7 @@
  * An executor's queue. Copies go through pinned memory that is kept; what the host waits for
  * stands in a list in the order of the stream, each with its event.
  */
+#include "base/setting.h"
 #include "ops/cuda/executor_priv.h"
 
 #include <gyre/info.h>
@@ -335,6 +336,9 @@ static gy_status open_rest(gy_cuda_executor *executor, int index)
     const gy_cuda_compiler *compiler = NULL;
     GY_TRY(gy_cuda_compiler_get(&compiler));
     gy_cuda_images_open(&executor->images);
+    int tf32 = 0;
+    GY_TRY(gy_setting_choice("GYRE_TF32", "0|1", &tf32));
+    executor->may_round = tf32 == 1;
     GY_TRY(gy_cuda_stream_open(executor->device, &executor->stream));
     GY_TRY(gy_cuda_memory_alloc(executor->device, executor->stream,
                                 GY_CUDA_FAULTS_MAX * sizeof(uint64_t), &executor->faults));

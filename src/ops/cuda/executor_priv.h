@@ -6,8 +6,7 @@
 
 #include "ops/cuda/device.h"
 #include "ops/cuda/executor.h"
-#include "ops/cuda/product.h"
-#include "ops/cuda/text/text.h"
+#include "ops/cuda/plan.h"
 
 enum { GY_CUDA_FAULTS_MAX = 512 };
 
@@ -42,6 +41,8 @@ typedef struct gy_cuda_executor {
     gy_cuda_device *device;
     gy_cuda_stream *stream;
     gy_cuda_products *products; /* NULL: no cuBLASLt */
+    bool may_round;             /* float32 operands of products to TF32 */
+    size_t columns_bytes;       /* gy_cuda_plan_options */
     char name[192];
     gy_mutex cache_lock;        /* taken before `lock` */
     gy_cuda_images images;      /* GUARDED(cache_lock) */

@@ -133,6 +133,11 @@ static gy_status describe(gy_cuda_product *product)
         transpose(products, product->desc, GY_CUDA_DESC_TRANSPOSE_A, shape->is_b_transposed));
     GY_TRY(
         transpose(products, product->desc, GY_CUDA_DESC_TRANSPOSE_B, shape->is_a_transposed));
+    if (shape->has_scales) {
+        const int32_t are_there = 1;
+        TRY(products, desc_set, product->desc, GY_CUDA_DESC_SCALARS, &are_there,
+            sizeof(are_there));
+    }
     GY_TRY(add_epilogue(product));
     GY_TRY(lay_out(product, type, b, shape->b_stride, &product->first));
     GY_TRY(lay_out(product, type, a, shape->a_stride, &product->second));
@@ -224,6 +229,34 @@ size_t gy_cuda_product_workspace(const gy_cuda_product *product)
     return product->choice.workspace_bytes;
 }
 
+/* What the product and what it adds to are multiplied by, in the type that scales. */
+typedef struct factors {
+    double of_64[2];
+    float of_32[2];
+} factors;
+
+typedef struct factors_at {
+    const void *alpha, *beta;
+} factors_at;
+
+static factors_at factors_of(const gy_cuda_product *product, const gy_cuda_operands *operands,
+                             factors *host)
+{
+    enum { APART = 16 };
+    if (product->shape.has_scales) {
+        GY_ASSERT(operands->scales != 0 && operands->scales % APART == 0);
+        // NOLINTBEGIN(performance-no-int-to-ptr)
+        return (factors_at){(const void *)(uintptr_t)operands->scales,
+                            (const void *)(uintptr_t)(operands->scales + APART)};
+        // NOLINTEND(performance-no-int-to-ptr)
+    }
+    const int adds = product->shape.adds ? 1 : 0;
+    *host = (factors){.of_64 = {1, adds}, .of_32 = {1, (float)adds}};
+    return product->shape.number == GY_CUDA_F64
+               ? (factors_at){&host->of_64[0], &host->of_64[1]}
+               : (factors_at){&host->of_32[0], &host->of_32[1]};
+}
+
 gy_status gy_cuda_product_run(gy_cuda_product *product, gy_cuda_stream *stream,
                               const gy_cuda_operands *operands)
 {
@@ -236,15 +269,12 @@ gy_status gy_cuda_product_run(gy_cuda_product *product, gy_cuda_stream *stream,
         TRY(products, desc_set, product->desc, GY_CUDA_DESC_BIAS, &operands->bias,
             sizeof(operands->bias));
     }
-    /* One and zero or one, in the type that scales. */
-    const double of_64[] = {1, product->shape.adds ? 1 : 0};
-    const float of_32[] = {1, product->shape.adds ? 1 : 0};
-    const bool is_64 = product->shape.number == GY_CUDA_F64;
-    const void *alpha = is_64 ? (const void *)&of_64[0] : (const void *)&of_32[0];
-    const void *beta = is_64 ? (const void *)&of_64[1] : (const void *)&of_32[1];
-    TRY(products, matmul, products->handle, product->desc, alpha, operands->b, product->first,
-        operands->a, product->second, beta, operands->c, product->result, operands->c,
-        product->result, &product->choice.algorithm, operands->workspace,
+    factors host;
+    const factors_at read = factors_of(product, operands, &host);
+    const gy_cuda_address added = operands->added != 0 ? operands->added : operands->c;
+    TRY(products, matmul, products->handle, product->desc, read.alpha, operands->b,
+        product->first, operands->a, product->second, read.beta, added, product->result,
+        operands->c, product->result, &product->choice.algorithm, operands->workspace,
         product->choice.workspace_bytes, stream);
     return GY_OK;
 }

@@ -20,7 +20,9 @@ typedef struct gy_cuda_product_shape {
     int64_t m, n, k;            /* >= 1 */
     bool is_a_transposed;       /* a lies as (k, m) */
     bool is_b_transposed;       /* b lies as (n, k) */
-    bool adds;                  /* to what c holds */
+    bool adds;                  /* to what c holds, or the matrix `added` */
+    bool has_scales;            /* the product's factor and that of what it adds to lie on the
+                                   device, 16 bytes apart */
     bool may_round;             /* float32 operands to TF32's 10 bits */
     bool has_bias;              /* a row of n numbers, of c's type, is added to each row of c */
     bool has_relu;              /* what is below 0 then becomes 0 */
@@ -55,6 +57,8 @@ size_t gy_cuda_product_workspace(const gy_cuda_product *product);
 /** What a run works on: addresses of the first elements, aligned to 16 bytes. */
 typedef struct gy_cuda_operands {
     gy_cuda_address a, b, c, bias, workspace;
+    gy_cuda_address added;  /* 0: c */
+    gy_cuda_address scales; /* where the shape has them, in c's type */
 } gy_cuda_operands;
 
 /** Push the product to a stream. @return GY_OK; GY_PEER; GY_STATE A run of a product at a

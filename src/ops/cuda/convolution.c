@@ -1,0 +1,248 @@
+/*
+ * Convolutions as products: images are unfolded into columns, as many at once as the workspace
+ * holds, and multiplied by the filters (or by the gradients of the results); columns of an
+ * input's gradient are folded back. With T the operands' type and R the sums':
+ *
+ *     conv2d, each piece of n images:  columns (n, C R S, P Q) of T;  y_n = f columns_n
+ *     conv2d_input_gradient:           columns_n = t(f) dy_n, of R;   fold
+ *     conv2d_filter_gradient:          partial (n, K, C R S) of R += dy_n t(columns_n); sum
+ *
+ * The last one adds piece to piece, image i of each to partial i, in their order, and then the
+ * partials: the same bits on every run.
+ *
+ * @cost  columns: C R S P Q elements an image, written once and read once
+ */
+#include "ops/cuda/plan_priv.h"
+
+enum { COLUMNS_BYTES = 64 << 20, PARTIALS_MAX = 32, IMAGES_MULTIPLE = 8 };
+
+typedef struct conv {
+    const gy_kernel_call *call;
+    const gy_view *x, *filters, *y;                /* what plays the part of each */
+    gy_cuda_product_shape shape;                   /* but for batch and adds */
+    int64_t images, piece, taps, places, channels; /* taps C R S, places P Q, channels K */
+    size_t x_bytes, y_bytes;                       /* of an image and its result */
+    gy_dtype columns_dtype;
+    gy_cuda_place columns, workspace; /* the latter is the products' */
+} conv;
+
+static conv conv_of(const gy_kernel_call *call)
+{
+    conv c = {.call = call, .x = &call->inputs[0], .filters = &call->inputs[1]};
+    c.y = &call->outputs[0];
+    if (call->op == &gy_ops_row_conv2d_input_gradient) {
+        c.x = &call->outputs[0];
+        c.y = &call->inputs[0];
+    } else if (call->op == &gy_ops_row_conv2d_filter_gradient) {
+        c.y = &call->inputs[1];
+        c.filters = &call->outputs[0];
+    }
+    c.images = c.x->sizes[0];
+    c.channels = c.filters->sizes[0];
+    c.taps = c.x->sizes[1] * c.filters->sizes[2] * c.filters->sizes[3];
+    c.places = c.y->sizes[2] * c.y->sizes[3];
+    c.columns_dtype = c.x->dtype;
+    c.x_bytes =
+        (size_t)(c.x->sizes[1] * c.x->sizes[2] * c.x->sizes[3]) * gy_dtype_bytes(c.x->dtype);
+    c.y_bytes = (size_t)(c.channels * c.places) * gy_dtype_bytes(c.y->dtype);
+    return c;
+}
+
+/* Places in pieces are aligned for the library: whatever an image has, eight of them are. */
+static void choose_piece(conv *c, size_t columns_bytes, int64_t images_max)
+{
+    const size_t each = (size_t)(c->taps * c->places) * gy_dtype_bytes(c->columns_dtype);
+    const size_t bytes = columns_bytes > 0 ? columns_bytes : (size_t)COLUMNS_BYTES;
+    int64_t piece = (int64_t)(bytes / GY_MAX(each, (size_t)1));
+    piece = GY_MIN(piece, images_max) / IMAGES_MULTIPLE * IMAGES_MULTIPLE;
+    c->piece = GY_MIN(GY_MAX(piece, (int64_t)IMAGES_MULTIPLE), c->images);
+    GY_ASSERT(c->piece == c->images || c->piece % IMAGES_MULTIPLE == 0);
+}
+
+/* The text that moves `images` of them. */
+static gy_status add_columns_text(gy_cuda_plan *plan, const conv *c, int64_t images, int *index)
+{
+    gy_view inputs[3], output = c->call->outputs[0];
+    int64_t sizes[3];
+    gy_kernel_call part = *c->call;
+    for (int i = 0; i < part.input_count; i++) {
+        inputs[i] = part.inputs[i];
+        if (part.inputs + i == c->x || part.inputs + i == c->y) {
+            inputs[i].sizes[0] = images;
+        }
+    }
+    if (&c->call->outputs[0] != c->filters) {
+        output.sizes[0] = images;
+    }
+    part.inputs = inputs;
+    part.outputs = &output;
+    return gy_cuda_text_columns(&part, sizes, gy_cuda_plan_text(plan, index));
+}
+
+/* What moves and multiplies a piece: of whole pieces, the first of which may differ, and of
+ * what is left. */
+typedef struct pieces {
+    int text, product, first, last_text, last;
+} pieces;
+
+static int add_product(gy_cuda_plan *plan, const conv *c, int64_t images, bool adds)
+{
+    gy_cuda_product_shape shape = c->shape;
+    shape.batch = images;
+    shape.adds = adds;
+    return gy_cuda_plan_product(plan, &shape);
+}
+
+static gy_status make_pieces(gy_cuda_plan *plan, const conv *c, bool adds, pieces *made)
+{
+    const int64_t rest = c->images % c->piece;
+    GY_TRY(add_columns_text(plan, c, c->piece, &made->text));
+    made->first = made->product = add_product(plan, c, c->piece, false);
+    made->last_text = made->text;
+    made->last = -1;
+    if (adds && c->images >= 2 * c->piece) {
+        made->product = add_product(plan, c, c->piece, true);
+    }
+    if (rest > 0) {
+        GY_TRY(add_columns_text(plan, c, rest, &made->last_text));
+        made->last = add_product(plan, c, rest, adds);
+    }
+    return GY_OK;
+}
+
+static int text_of(const pieces *made, const conv *c, int64_t from)
+{
+    return from + c->piece <= c->images ? made->text : made->last_text;
+}
+
+static int product_of(const pieces *made, const conv *c, int64_t from)
+{
+    return from + c->piece > c->images ? made->last : from == 0 ? made->first : made->product;
+}
+
+/* ---- the three rows ---- */
+
+static gy_status plan_forward(gy_cuda_plan *plan, conv *c)
+{
+    pieces made;
+    c->shape.m = c->channels;
+    c->shape.n = c->places;
+    c->shape.k = c->taps;
+    c->shape.b_stride = c->taps * c->places;
+    GY_TRY(make_pieces(plan, c, false, &made));
+    for (int64_t at = 0; at < c->images; at += c->piece) {
+        const gy_cuda_step unfold = {.index = text_of(&made, c, at),
+                                     .in = gy_cuda_plan_input(0, (size_t)at * c->x_bytes),
+                                     .out = c->columns};
+        const gy_cuda_step product = {.is_product = true,
+                                      .index = product_of(&made, c, at),
+                                      .a = gy_cuda_plan_input(1, 0),
+                                      .b = c->columns,
+                                      .c = gy_cuda_plan_output((size_t)at * c->y_bytes),
+                                      .workspace = c->workspace};
+        GY_TRY(gy_cuda_plan_add(plan, &unfold));
+        GY_TRY(gy_cuda_plan_add(plan, &product));
+    }
+    const bool is_plain = !c->call->attributes->conv.has_bias &&
+                          c->call->attributes->conv.activation == GY_ACTIVATION_NONE;
+    return is_plain ? GY_OK : gy_cuda_plan_finish(plan, c->call);
+}
+
+static gy_status plan_input_gradient(gy_cuda_plan *plan, conv *c)
+{
+    pieces made;
+    c->shape.m = c->taps;
+    c->shape.n = c->places;
+    c->shape.k = c->channels;
+    c->shape.is_a_transposed = true;
+    c->shape.b_stride = c->channels * c->places;
+    GY_TRY(make_pieces(plan, c, false, &made));
+    for (int64_t at = 0; at < c->images; at += c->piece) {
+        const gy_cuda_step product = {.is_product = true,
+                                      .index = product_of(&made, c, at),
+                                      .a = gy_cuda_plan_input(1, 0),
+                                      .b = gy_cuda_plan_input(0, (size_t)at * c->y_bytes),
+                                      .c = c->columns,
+                                      .workspace = c->workspace};
+        const gy_cuda_step fold = {.index = text_of(&made, c, at),
+                                   .in = c->columns,
+                                   .out = gy_cuda_plan_output((size_t)at * c->x_bytes)};
+        GY_TRY(gy_cuda_plan_add(plan, &product));
+        GY_TRY(gy_cuda_plan_add(plan, &fold));
+    }
+    return GY_OK;
+}
+
+/* The sum of `count` partial results into the output. */
+static gy_status add_sum(gy_cuda_plan *plan, const conv *c, gy_cuda_place partials)
+{
+    const gy_dtype dtype = c->filters->dtype;
+    const int64_t sizes[2] = {c->piece, c->channels * c->taps};
+    const gy_attributes attributes = {.reduce = {.axes = 1}};
+    const gy_view of = gy_view_of(NULL, dtype, sizes, 2);
+    gy_view sum = gy_view_of(NULL, dtype, sizes + 1, 1);
+    gy_cuda_step step = {.in = partials, .out = gy_cuda_plan_output(0)};
+    const gy_kernel_call call = {.op = &gy_ops_row_sum,
+                                 .attributes = &attributes,
+                                 .inputs = &of,
+                                 .input_count = 1,
+                                 .outputs = &sum,
+                                 .output_count = 1};
+    gy_cuda_text *text = gy_cuda_plan_text(plan, &step.index);
+    GY_TRY(gy_cuda_text_make(&call, text));
+    step.workspace = gy_cuda_plan_take(plan, text->workspace_bytes);
+    return gy_cuda_plan_add(plan, &step);
+}
+
+static gy_status plan_filter_gradient(gy_cuda_plan *plan, conv *c)
+{
+    pieces made;
+    const size_t partial_bytes =
+        (size_t)(c->channels * c->taps) * gy_dtype_bytes(c->filters->dtype);
+    const bool has_partials = c->piece > 1;
+    c->shape.m = c->channels;
+    c->shape.n = c->taps;
+    c->shape.k = c->places;
+    c->shape.is_b_transposed = true;
+    c->shape.a_stride = c->channels * c->places;
+    c->shape.b_stride = c->taps * c->places;
+    const gy_cuda_place result = has_partials
+                                     ? gy_cuda_plan_take(plan, (size_t)c->piece * partial_bytes)
+                                     : gy_cuda_plan_output(0);
+    GY_TRY(make_pieces(plan, c, true, &made));
+    for (int64_t at = 0; at < c->images; at += c->piece) {
+        const gy_cuda_step unfold = {.index = text_of(&made, c, at),
+                                     .in = gy_cuda_plan_input(0, (size_t)at * c->x_bytes),
+                                     .out = c->columns};
+        const gy_cuda_step product = {.is_product = true,
+                                      .index = product_of(&made, c, at),
+                                      .a = gy_cuda_plan_input(1, (size_t)at * c->y_bytes),
+                                      .b = c->columns,
+                                      .c = result,
+                                      .workspace = c->workspace};
+        GY_TRY(gy_cuda_plan_add(plan, &unfold));
+        GY_TRY(gy_cuda_plan_add(plan, &product));
+    }
+    return has_partials ? add_sum(plan, c, result) : GY_OK;
+}
+
+gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
+                            const gy_cuda_plan_options *options)
+{
+    conv c = conv_of(call);
+    const bool is_filter = call->op == &gy_ops_row_conv2d_filter_gradient;
+    GY_ASSERT(call->input_count >= 2 && call->output_count == 1);
+    if (c.images < 1 || c.taps < 1 || c.places < 1 || c.channels < 1) {
+        gy_cuda_plan_refuse(plan, "it is empty");
+        return GY_OK;
+    }
+    c.shape.may_round = options->may_round;
+    gy_cuda_plan_number(plan, call->inputs[0].dtype, &c.shape);
+    choose_piece(&c, options->columns_bytes, is_filter ? PARTIALS_MAX : INT32_MAX);
+    c.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    c.columns = gy_cuda_plan_take(plan, (size_t)(c.piece * c.taps * c.places) *
+                                            gy_dtype_bytes(c.columns_dtype));
+    return is_filter                        ? plan_filter_gradient(plan, &c)
+           : call->op == &gy_ops_row_conv2d ? plan_forward(plan, &c)
+                                            : plan_input_gradient(plan, &c);
+}

@@ -1,0 +1,251 @@
+#include "ops/cuda/plan_priv.h"
+
+enum { ALIGNMENT = 256 };
+
+/* ---- parts of a plan ---- */
+
+void gy_cuda_plan_refuse(gy_cuda_plan *plan, const char *reason)
+{
+    plan->reason = plan->reason == NULL ? reason : plan->reason;
+}
+
+void gy_cuda_plan_number(gy_cuda_plan *plan, gy_dtype dtype, gy_cuda_product_shape *shape)
+{
+    static const struct {
+        gy_dtype dtype;
+        gy_cuda_number number;
+    } all[] = {{GY_F32, GY_CUDA_F32},
+               {GY_F64, GY_CUDA_F64},
+               {GY_F16, GY_CUDA_F16},
+               {GY_BF16, GY_CUDA_BF16}};
+    for (size_t i = 0; i < GY_COUNT(all); i++) {
+        if (all[i].dtype == dtype) {
+            shape->number = all[i].number;
+            return;
+        }
+    }
+    gy_cuda_plan_refuse(plan, "no product of these types");
+}
+
+int gy_cuda_plan_product(gy_cuda_plan *plan, const gy_cuda_product_shape *shape)
+{
+    GY_ASSERT(plan->product_count < GY_CUDA_PLAN_PRODUCTS_MAX);
+    if (shape->m < 1 || shape->n < 1 || shape->k < 1 || shape->batch > INT32_MAX) {
+        gy_cuda_plan_refuse(plan, "it is empty");
+    }
+    plan->products[plan->product_count] = *shape;
+    return plan->product_count++;
+}
+
+gy_cuda_text *gy_cuda_plan_text(gy_cuda_plan *plan, int *index)
+{
+    GY_ASSERT(plan->text_count < GY_CUDA_PLAN_TEXTS_MAX);
+    *index = plan->text_count;
+    return &plan->texts[plan->text_count++];
+}
+
+gy_status gy_cuda_plan_add(gy_cuda_plan *plan, const gy_cuda_step *step)
+{
+    GY_ASSERT(step->index < (step->is_product ? plan->product_count : plan->text_count));
+    if (!step->is_product) {
+        gy_cuda_plan_refuse(plan, plan->texts[step->index].reason);
+    }
+    GY_TRY(GY_GROW("ops.cuda.plan", plan->steps, plan->step_capacity, plan->step_count + 1));
+    plan->steps[plan->step_count++] = *step;
+    return GY_OK;
+}
+
+gy_cuda_place gy_cuda_plan_take(gy_cuda_plan *plan, size_t size_bytes)
+{
+    const gy_cuda_place place = {.where = size_bytes > 0 ? GY_CUDA_WORKSPACE : GY_CUDA_NOWHERE,
+                                 .offset_bytes = size_bytes > 0 ? plan->workspace_bytes : 0};
+    plan->workspace_bytes += (size_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return place;
+}
+
+gy_status gy_cuda_plan_finish(gy_cuda_plan *plan, const gy_kernel_call *call)
+{
+    gy_cuda_step step = {.in = call->input_count > 2 ? gy_cuda_plan_input(2, 0)
+                                                     : (gy_cuda_place){.index = 0},
+                         .out = gy_cuda_plan_output(0)};
+    GY_TRY(gy_cuda_text_finish(call, gy_cuda_plan_text(plan, &step.index)));
+    return gy_cuda_plan_add(plan, &step);
+}
+
+/* ---- products ---- */
+
+static void shape_of_rows(const gy_kernel_call *call, gy_cuda_product_shape *shape)
+{
+    const gy_view *a = &call->inputs[0], *b = &call->inputs[1];
+    shape->m = a->sizes[a->rank - 1];
+    shape->n = b->sizes[b->rank - 1];
+    shape->k = gy_view_count(a) / GY_MAX(shape->m, 1);
+    shape->is_a_transposed = true;
+}
+
+/* How many matrices the view has before its last two dimensions. */
+static int64_t matrices(const gy_view *view)
+{
+    int64_t count = 1;
+    for (int dim = 0; dim + 2 < view->rank; dim++) {
+        count *= view->sizes[dim];
+    }
+    return count;
+}
+
+/* The product whose operands begin with input `first`. */
+static void shape_of_matmul(gy_cuda_plan *plan, const gy_kernel_call *call, int first,
+                            gy_cuda_product_shape *shape)
+{
+    const gy_view *a = &call->inputs[first], *b = &call->inputs[first + 1];
+    const gy_view *c = &call->outputs[0];
+    const int64_t a_count = matrices(a), b_count = matrices(b), count = matrices(c);
+    shape->is_a_transposed = call->attributes->matmul.transpose_a;
+    shape->is_b_transposed = call->attributes->matmul.transpose_b;
+    shape->m = c->sizes[c->rank - 2];
+    shape->n = c->sizes[c->rank - 1];
+    shape->k = a->sizes[a->rank - (shape->is_a_transposed ? 2 : 1)];
+    if ((a_count != 1 && a_count != count) || (b_count != 1 && b_count != count)) {
+        gy_cuda_plan_refuse(plan, "leading dimensions of both operands are repeated");
+    }
+    if (b_count == 1 && !shape->is_a_transposed) {
+        shape->m *= count; /* rows of all matrices lie one behind another */
+        return;
+    }
+    shape->batch = count;
+    shape->a_stride = a_count == 1 ? 0 : shape->m * shape->k;
+    shape->b_stride = b_count == 1 ? 0 : shape->k * shape->n;
+}
+
+static gy_status plan_matmul(gy_cuda_plan *plan, const gy_kernel_call *call,
+                             gy_cuda_product_shape *shape)
+{
+    gy_cuda_step step = {.is_product = true,
+                         .a = gy_cuda_plan_input(0, 0),
+                         .b = gy_cuda_plan_input(1, 0),
+                         .c = gy_cuda_plan_output(0)};
+    const bool has_bias = call->attributes->matmul.has_bias;
+    const bool has_relu = call->attributes->matmul.activation == GY_ACTIVATION_RELU;
+    const bool is_64 = shape->number == GY_CUDA_F64; /* cuBLASLt joins nothing to those */
+    shape_of_matmul(plan, call, 0, shape);
+    shape->has_bias = has_bias && !is_64;
+    shape->has_relu = has_relu && !is_64;
+    step.bias = shape->has_bias ? gy_cuda_plan_input(2, 0) : step.bias;
+    step.index = gy_cuda_plan_product(plan, shape);
+    step.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    GY_TRY(gy_cuda_plan_add(plan, &step));
+    return is_64 && (has_bias || has_relu) ? gy_cuda_plan_finish(plan, call) : GY_OK;
+}
+
+/* w - s a b; the device has s, and so the library reads -s and 1 there. */
+static gy_status plan_update(gy_cuda_plan *plan, const gy_kernel_call *call,
+                             gy_cuda_product_shape *shape)
+{
+    gy_cuda_step text = {.in = gy_cuda_plan_input(3, 0)};
+    gy_cuda_step step = {.is_product = true,
+                         .a = gy_cuda_plan_input(1, 0),
+                         .b = gy_cuda_plan_input(2, 0),
+                         .c = gy_cuda_plan_output(0),
+                         .added = gy_cuda_plan_input(0, 0)};
+    text.out = gy_cuda_plan_take(plan, GY_CUDA_SCALES_BYTES);
+    GY_TRY(gy_cuda_text_scales(call, gy_cuda_plan_text(plan, &text.index)));
+    GY_TRY(gy_cuda_plan_add(plan, &text));
+    shape_of_matmul(plan, call, 1, shape);
+    shape->adds = shape->has_scales = true;
+    step.scales = text.out;
+    step.index = gy_cuda_plan_product(plan, shape);
+    step.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    return gy_cuda_plan_add(plan, &step);
+}
+
+static gy_status plan_rows(gy_cuda_plan *plan, const gy_kernel_call *call,
+                           gy_cuda_product_shape *shape)
+{
+    gy_cuda_step step = {.is_product = true,
+                         .a = gy_cuda_plan_input(0, 0),
+                         .b = gy_cuda_plan_input(1, 0),
+                         .c = gy_cuda_plan_output(0)};
+    shape_of_rows(call, shape);
+    step.index = gy_cuda_plan_product(plan, shape);
+    step.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    return gy_cuda_plan_add(plan, &step);
+}
+
+/* ---- rows ---- */
+
+static bool is_conv(const gy_op *op)
+{
+    return op == &gy_ops_row_conv2d || op == &gy_ops_row_conv2d_input_gradient ||
+           op == &gy_ops_row_conv2d_filter_gradient;
+}
+
+static bool is_product(const gy_op *op)
+{
+    return op == &gy_ops_row_matmul || op == &gy_ops_row_matmul_over_rows ||
+           op == &gy_ops_row_matmul_update || is_conv(op);
+}
+
+static gy_status plan_product(gy_cuda_plan *plan, const gy_kernel_call *call,
+                              const gy_cuda_plan_options *options)
+{
+    const int first = call->op == &gy_ops_row_matmul_update ? 1 : 0; /* of the operands */
+    gy_cuda_product_shape shape = {.may_round = options->may_round};
+    if (!options->has_products) {
+        gy_cuda_plan_refuse(plan, "there is no cuBLASLt");
+    }
+    for (int i = 0; i < call->input_count; i++) {
+        if (call->inputs[i].format != GY_FORMAT_DENSE ||
+            !gy_view_is_contiguous(&call->inputs[i])) {
+            gy_cuda_plan_refuse(plan, "an operand is strided or blocked");
+        }
+    }
+    if (call->inputs[first].dtype != call->inputs[first + 1].dtype) {
+        gy_cuda_plan_refuse(plan, "no product of these types");
+    }
+    gy_cuda_plan_number(plan, call->inputs[first].dtype, &shape);
+    if (plan->reason != NULL) {
+        return GY_OK;
+    }
+    return is_conv(call->op)                       ? gy_cuda_plan_conv(plan, call, options)
+           : call->op == &gy_ops_row_matmul        ? plan_matmul(plan, call, &shape)
+           : call->op == &gy_ops_row_matmul_update ? plan_update(plan, call, &shape)
+                                                   : plan_rows(plan, call, &shape);
+}
+
+static gy_status plan_text(gy_cuda_plan *plan, const gy_kernel_call *call)
+{
+    gy_cuda_step step = {.takes_all = true};
+    gy_cuda_text *text = gy_cuda_plan_text(plan, &step.index);
+    GY_TRY(gy_cuda_text_make(call, text));
+    step.workspace = gy_cuda_plan_take(plan, text->workspace_bytes);
+    return gy_cuda_plan_add(plan, &step);
+}
+
+static bool is_empty(const gy_kernel_call *call)
+{
+    for (int o = 0; o < call->output_count; o++) {
+        if (gy_view_count(&call->outputs[o]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gy_status gy_cuda_plan_make(const gy_kernel_call *call, const gy_cuda_plan_options *options,
+                            gy_cuda_plan *plan)
+{
+    *plan = (gy_cuda_plan){.reason = is_empty(call) ? "it is empty" : NULL};
+    if (plan->reason != NULL) {
+        return GY_OK;
+    }
+    return is_product(call->op) ? plan_product(plan, call, options) : plan_text(plan, call);
+}
+
+void gy_cuda_plan_fini(gy_cuda_plan *plan)
+{
+    for (int i = 0; i < plan->text_count; i++) {
+        gy_cuda_text_fini(&plan->texts[i]);
+    }
+    gy_free(plan->steps);
+    *plan = (gy_cuda_plan){.text_count = 0};
+}
