@@ -1,7 +1,7 @@
 /*
  * Goal: a training on a device has the losses, test results and parameters of one on the CPU:
- * softmax, a network of dense layers, LeNet and a GPT. A device that is not there is named, and
- * the model stays what it was.
+ * softmax, a network of dense layers, LeNet and a GPT, in float32 and with operands of 16 bits.
+ * A device that is not there is named, and the model stays what it was.
  */
 #include "graph/session.h"
 #include "ops/cuda/executor.h"
@@ -15,13 +15,33 @@
 #include "letters_kit.h"
 #include "training_kit.h"
 
-enum { STEPS = 4, SIDE = 12, LETTERS = 20, LENGTH = 16 };
+enum { STEPS = 4, SIDE = 12, LETTERS = 20, LENGTH = 16, BATCH = 8 };
+/* Wide enough for 16 bits (docs/decisions/058). */
+enum { WIDE_LENGTH = 32, WIDE_BATCH = 32, SAMPLES = 48 };
 
 typedef enum model_kind { SOFTMAX, MLP, LENET, GPT, KINDS } model_kind;
 
 static const char *const kind_names[KINDS] = {"softmax", "mlp", "lenet", "gpt"};
 
-static gy_model *new_model(model_kind kind)
+static gy_model *new_wide_model(model_kind kind, gy_model_options *base)
+{
+    const gy_layer mlp[] = {gy_layer_flatten(), gy_layer_dense(64),
+                            gy_layer_relu(),    gy_layer_dense(32),
+                            gy_layer_relu(),    gy_layer_dense(KIT_CLASSES)};
+    const gy_layer lenet[] = {
+        gy_layer_conv2d(16, 3, 1), gy_layer_relu(),      gy_layer_conv2d(16, 3, 1),
+        gy_layer_relu(),           gy_layer_max_pool(2), gy_layer_flatten(),
+        gy_layer_dense(32),        gy_layer_relu(),      gy_layer_dense(KIT_CLASSES)};
+    gy_model *model = NULL;
+    base->layers = kind == LENET ? lenet : mlp;
+    base->layer_count = (int)(kind == LENET ? GY_COUNT(lenet) : GY_COUNT(mlp));
+    base->input_rank = 3;
+    memcpy(base->input_sizes, (int64_t[]){1, SIDE, SIDE}, 3 * sizeof(int64_t));
+    assert_ok(gy_model_new(base, &model));
+    return model;
+}
+
+static gy_model *new_model(model_kind kind, bool is_wide)
 {
     static const char *const letters[LETTERS] = {"a", "b", "c", "d", "e", "f", "g",
                                                  "h", "i", "j", "k", "l", "m", "n",
@@ -36,13 +56,17 @@ static gy_model *new_model(model_kind kind)
     gy_model *model = NULL;
     gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 1);
     if (kind == GPT) {
-        base.input_sizes[0] = LENGTH;
+        base.input_sizes[0] = is_wide ? WIDE_LENGTH : LENGTH;
         base.class_names = letters;
         base.class_count = LETTERS;
-        assert_ok(gy_gpt_new(
-            &GY_OPTIONS(gy_gpt_options, .layers = 2, .width = 16, .heads = 2, .dropout = 0.1),
-            &base, &model));
+        assert_ok(
+            gy_gpt_new(&GY_OPTIONS(gy_gpt_options, .layers = 2, .width = is_wide ? 32 : 16,
+                                   .heads = 2, .dropout = 0.1),
+                       &base, &model));
         return model;
+    }
+    if (is_wide) {
+        return new_wide_model(kind, &base);
     }
     base.layers = kind == SOFTMAX ? softmax : kind == MLP ? mlp : lenet;
     base.layer_count = (int)(kind == SOFTMAX ? GY_COUNT(softmax)
@@ -56,8 +80,30 @@ static gy_model *new_model(model_kind kind)
 
 typedef struct trained {
     double losses[STEPS], test_loss, sum; /* of all parameters' elements, by place */
-    int there; /* nodes of the programs that ran last on the device */
+    int nodes, there; /* of the programs that ran last; those on the device */
+    int products, narrow, products_there; /* that multiply; with operands of 16 bits */
 } trained;
+
+static bool is_product(const gy_op *op)
+{
+    return strncmp(op->name, "matmul", 6) == 0 || strncmp(op->name, "conv2d", 6) == 0 ||
+           strncmp(op->name, "attention", 9) == 0;
+}
+
+static void count_nodes(const gy_graph *graph, trained *out)
+{
+    for (int32_t n = 0; n < graph->node_count; n++) {
+        const gy_graph_node *node = &graph->nodes[n];
+        out->nodes++;
+        out->there += node->is_on_device;
+        if (is_product(node->op)) {
+            const gy_dtype dtype = gy_graph_type(graph, node->inputs[0])->dtype;
+            out->products++;
+            out->products_there += node->is_on_device;
+            out->narrow += dtype == GY_BF16 || dtype == GY_F16;
+        }
+    }
+}
 
 static void sum_parameters(gy_model *model, trained *out)
 {
@@ -70,13 +116,17 @@ static void sum_parameters(gy_model *model, trained *out)
     }
 }
 
-static void train(model_kind kind, gy_device *device, trained *out)
+static void train(model_kind kind, gy_dtype precision, gy_device *device, trained *out)
 {
-    gy_model *model = new_model(kind);
+    const bool is_wide = precision != GY_F32;
+    gy_model *model = new_model(kind, is_wide);
     gy_train_result result = {.losses = NULL};
-    gy_dataset set = kind == GPT ? kit_letters(24, LETTERS, LENGTH) : kit_digits(24, SIDE);
+    gy_dataset set = kind == GPT ? kit_letters(is_wide ? SAMPLES : 24, LETTERS,
+                                               is_wide ? WIDE_LENGTH : LENGTH)
+                                 : kit_digits(is_wide ? SAMPLES : 24, SIDE);
     const gy_train_options options =
-        GY_OPTIONS(gy_train_options, .steps = STEPS, .batch = 8, .clip_norm = 1,
+        GY_OPTIONS(gy_train_options, .steps = STEPS, .batch = is_wide ? WIDE_BATCH : BATCH,
+                   .clip_norm = 1, .precision = precision,
                    .optimizer = kind == GPT ? GY_OPTIMIZER_ADAMW : GY_OPTIMIZER_MOMENTUM,
                    .rate = 0.01, .seed = 3);
     *out = (trained){.there = 0};
@@ -87,10 +137,7 @@ static void train(model_kind kind, gy_device *device, trained *out)
     memcpy(out->losses, result.losses, sizeof(out->losses));
     const gy_session *session = gy_model_session(model);
     for (size_t i = 0; i < session->program_count; i++) {
-        const gy_graph *graph = session->programs[i]->graph;
-        for (int32_t n = 0; n < graph->node_count; n++) {
-            out->there += graph->nodes[n].is_on_device;
-        }
+        count_nodes(session->programs[i]->graph, out);
     }
     sum_parameters(model, out);
     gy_train_result_free(&result);
@@ -102,36 +149,75 @@ static bool is_near(double a, double b, double tolerance)
     return fabs(a - b) <= tolerance * fmax(1, fabs(a));
 }
 
+/* On the CPU alone and with a device on which pays whatever it can. */
+static void train_both(model_kind kind, gy_dtype precision, trained *alone, trained *both)
+{
+    gy_device *device = NULL;
+    standin->reset(gy_test_seed());
+    train(kind, precision, NULL, alone);
+    assert_ok(gy_cuda_executor_open(0, &device));
+    device->rates.launch_s = device->rates.copy_s = 1e-12;
+    device->rates.copy_bytes_s = device->rates.bytes_s = 1e15;
+    device->rates.host_flops_s = device->rates.host_bytes_s = 1e6;
+    train(kind, precision, device, both);
+    gy_cuda_executor_close(device);
+    printf("%s, %s: %d of %d nodes on the device, %d of %d that multiply (%d of 16 bits), loss "
+           "%.6f to %.6f, there %.6f\n",
+           kind_names[kind], gy_dtype_name(precision), both->there, both->nodes,
+           both->products_there, both->products, both->narrow, alone->losses[0],
+           alone->losses[STEPS - 1], both->losses[STEPS - 1]);
+    assert_int_equal(alone->there, 0);
+    assert_true(both->products > 0);
+    assert_int_equal(both->products_there, both->products);
+    standin_expect_clean();
+}
+
+static void compare(const trained *alone, const trained *both, double tolerance)
+{
+    for (int step = 0; step < STEPS; step++) {
+        assert_true(alone->losses[step] > 0);
+        assert_true(is_near(alone->losses[step], both->losses[step], tolerance));
+    }
+    assert_true(is_near(alone->test_loss, both->test_loss, tolerance));
+    assert_true(is_near(alone->sum, both->sum, 10 * tolerance));
+}
+
 GY_TEST(a_training_on_a_device_has_the_losses_of_the_cpu)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         trained alone, both;
-        gy_device *device = NULL;
-        standin->reset(gy_test_seed());
-        train((model_kind)kind, NULL, &alone);
-        assert_ok(gy_cuda_executor_open(0, &device));
-        device->rates.launch_s = device->rates.copy_s = 1e-12; /* all that can pays there */
-        device->rates.copy_bytes_s = device->rates.bytes_s = 1e15;
-        device->rates.host_flops_s = device->rates.host_bytes_s = 1e6;
-        train((model_kind)kind, device, &both);
-        gy_cuda_executor_close(device);
-        printf("%s: %d nodes on the device, loss %.6f to %.6f\n", kind_names[kind], both.there,
-               alone.losses[0], alone.losses[STEPS - 1]);
-        assert_int_equal(alone.there, 0);
+        train_both((model_kind)kind, GY_F32, &alone, &both);
+        assert_int_equal(both.narrow, 0);
         assert_true(both.there > 10);
-        for (int step = 0; step < STEPS; step++) {
-            assert_true(alone.losses[step] > 0);
-            assert_true(is_near(alone.losses[step], both.losses[step], 1e-4));
+        compare(&alone, &both, 1e-4);
+    }
+}
+
+/* Values are rounded to 16 bits in the same places; sums in another order let some of them
+ * round to the neighbour, 2^-8 of it away (2^-11 in f16). */
+GY_TEST(sixteen_bits_on_a_device_have_the_losses_of_the_cpu)
+{
+    static const struct {
+        model_kind kind;
+        gy_dtype precision;
+        int narrow_min;
+    } cases[] = {{MLP, GY_BF16, 3}, {LENET, GY_BF16, 3}, {GPT, GY_BF16, 10}, {MLP, GY_F16, 3}};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        trained alone, both;
+        if (!gy_test_takes(i)) {
+            continue;
         }
-        assert_true(is_near(alone.test_loss, both.test_loss, 1e-4));
-        assert_true(is_near(alone.sum, both.sum, 1e-3));
-        standin_expect_clean();
+        train_both(cases[i].kind, cases[i].precision, &alone, &both);
+        assert_true(both.narrow >= cases[i].narrow_min);
+        assert_int_equal(alone.narrow, both.narrow);
+        assert_true(2 * both.there > both.nodes);
+        compare(&alone, &both, 1e-3);
     }
 }
 
 GY_TEST(a_device_that_is_not_there_is_named)
 {
-    gy_model *model = new_model(SOFTMAX);
+    gy_model *model = new_model(SOFTMAX, false);
     gy_train_result result = {.losses = NULL};
     gy_dataset set = kit_digits(24, SIDE);
     gy_train_options options =
