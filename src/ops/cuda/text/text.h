@@ -96,8 +96,8 @@ GY_MUST_CHECK gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t
  */
 GY_MUST_CHECK gy_status gy_cuda_text_finish(const gy_kernel_call *call, gy_cuda_text *text);
 
-/** Of a matmul_update, what its product and what it adds to are multiplied by, for a library that
- * reads both on the device: -s, and 1 half of GY_CUDA_SCALES_BYTES behind it, in s's type.
+/** Of a matmul_update, what its product and what it adds to are multiplied by, for a library
+ * that reads both on the device: -s, and 1 half of GY_CUDA_SCALES_BYTES behind it, in s's type.
  * @param text  of one input, s, and one output of GY_CUDA_SCALES_BYTES
  * @return as gy_cuda_text_make @threads any */
 GY_MUST_CHECK gy_status gy_cuda_text_scales(const gy_kernel_call *call, gy_cuda_text *text);
