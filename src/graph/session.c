@@ -285,12 +285,12 @@ static int64_t fed_batch(const gy_session *session, const gy_feed *feeds, int fe
     return 1;
 }
 
-/* Can a program fail so on one rank alone: for want of memory, or of its file of first values?
- * What else can be wrong is so on all ranks. */
+/* Can a program fail so on one rank alone: for want of memory, of its file of first values, or
+ * of its device? What else can be wrong is so on all ranks. */
 static bool is_own(const gy_session *session, gy_status status)
 {
     GY_ASSERT(session != NULL);
-    return status == GY_NOMEM ||
+    return status == GY_NOMEM || (session->lane != NULL && status < 0) ||
            (session->fill != NULL &&
             (status == GY_IO || status == GY_FORMAT || status == GY_STATE));
 }
