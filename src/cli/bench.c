@@ -149,8 +149,8 @@ static gy_status bench_matmul(gy_comm *comm, bool is_first, gy_dtype dtype)
     gy_node a = gy_graph_parameter(graph, "a", dtype, sizes, 2, gy_init_glorot());
     gy_node b = gy_graph_parameter(graph, "b", dtype, sizes, 2, gy_init_glorot());
     bench.fetch = gy_op_max(gy_op_matmul(a, b), 0, false);
-    gy_status status = gy_session_new(
-        graph, &(gy_session_options){.workers = 1, .device = -1}, &bench.session);
+    gy_status status = gy_session_new(graph, &(gy_session_options){.workers = 1, .device = -1},
+                                      &bench.session);
     double seconds = 0;
     if (status == GY_OK) {
         status = measure(comm, multiply, &bench, &seconds);

@@ -138,14 +138,17 @@ GY_TEST(a_library_that_is_cut_off_is_named)
 /* The loader tells what it opens. */
 GY_TEST(nothing_is_opened_unless_somebody_asks)
 {
-    static const char *const commands[] = {"--version", "plan list", "run -n 2 true",
+    static const char *const commands[] = {"--version",
+                                           "plan list",
+                                           "run -n 2 true",
                                            "train mlp --help",
                                            "train softmax -q -d digits --steps 2",
                                            "train softmax -q -d digits --steps 2 -n 2 --device "
                                            "none"};
     char line[512];
     for (size_t i = 0; i < GY_COUNT(commands); i++) {
-        (void)gy_print(line, sizeof(line), "LD_DEBUG=files %s %s >opened 2>&1 && grep -q libgyre opened && "
+        (void)gy_print(line, sizeof(line),
+                       "LD_DEBUG=files %s %s >opened 2>&1 && grep -q libgyre opened && "
                        "! grep libcuda opened",
                        getenv("GYRE_BIN"), commands[i]);
         must(line);
