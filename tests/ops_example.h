@@ -229,14 +229,15 @@ static inline gy_status ops_example_define(ops_example *e)
 }
 
 /* Rounding of sums and functions; rows that make 16 bits or integers only move or round, and
- * give them exactly. A product of many factors rounds with each. */
+ * give them exactly. A sum of many terms has a spread of their root, with which it rounds; a
+ * product of many factors rounds with each. */
 static inline double ops_example_tolerance(const ops_example *e, int o)
 {
     const gy_dtype dtype = e->got[o].dtype;
     const double terms = (double)gy_view_count(&e->inputs[0]) /
                          (double)GY_MAX(gy_view_count(&e->got[o]), (int64_t)1);
-    const double factors = e->op == &gy_ops_row_prod ? GY_MAX(terms / 32, 1) : 1;
-    return dtype == GY_F32 ? 1e-5 * factors : dtype == GY_F64 ? 1e-12 * factors : 0;
+    const double rounds = GY_MAX(e->op == &gy_ops_row_prod ? terms / 32 : sqrt(terms) / 8, 1.0);
+    return dtype == GY_F32 ? 1e-5 * rounds : dtype == GY_F64 ? 1e-12 * rounds : 0;
 }
 
 static inline void ops_example_describe(const ops_example *e, char out[512])
