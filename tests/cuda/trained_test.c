@@ -132,7 +132,7 @@ GY_TEST(a_model_changes_its_device)
         use(a, &alone);
         use(b, &there);
         same(&alone, &there);
-        assert_true((b->device != NULL) == (numbers[i] > 0));
+        assert_true((gy_model_device(b) != NULL) == (numbers[i] > 0));
     }
     gy_model_free(a);
     gy_model_free(b);
