@@ -344,6 +344,27 @@ static gy_status place_rows(gy_program *program, int32_t storage, int64_t first)
     return GY_OK;
 }
 
+/* Of parameters that the run assigns there the device has the newer value from now on. */
+static gy_status note_assigned(gy_program *program)
+{
+    const gy_graph *graph = program->graph;
+    for (int32_t i = 0; i < graph->node_count && graph->device != NULL; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        gy_parameter_slot *slot = NULL;
+        if (node->op != &gy_ops_row_assign || !node->is_on_device) {
+            continue;
+        }
+        while (node->op != &gy_ops_row_parameter) {
+            GY_ASSERT(node->op == &gy_ops_row_assign || (node->op->flags & GY_OP_VIEW) != 0);
+            node = gy_graph_at(graph, node->inputs[0]);
+        }
+        GY_TRY(gy_session_find_slot(program->session, node->origin, &slot));
+        GY_ASSERT(slot->is_same_there);
+        slot->is_newer_there = true;
+    }
+    return GY_OK;
+}
+
 /* Parameters that have their home on the device. */
 static gy_status send_parameters(gy_program *program)
 {
@@ -361,7 +382,7 @@ static gy_status send_parameters(gy_program *program)
             GY_TRY(gy_device_lane_send(program->session->lane, slot));
         }
     }
-    return GY_OK;
+    return note_assigned(program);
 }
 
 static gy_status place_all_rows(gy_program *program, int64_t first)

@@ -67,7 +67,8 @@ typedef struct gy_parameter_slot {
     gy_view view;
     gy_var *var; /* what programs that run beside each other do with it keeps its order */
     void *there; /* memory of the device, where that is its home; else NULL */
-    bool is_newer_there;
+    bool is_same_there;  /* or newer: nothing is to be sent */
+    bool is_newer_there; /* the value here is old */
 } gy_parameter_slot;
 
 /** A copy to or from the device that has not ended. */
@@ -220,9 +221,9 @@ gy_status gy_device_lane_await(gy_device_lane *lane);
 /** Memory there for a parameter; given back by gy_device_lane_drop. */
 gy_status gy_device_lane_place(gy_device_lane *lane, gy_parameter_slot *slot);
 void gy_device_lane_drop(gy_device_lane *lane, gy_parameter_slot *slot);
-/** Queue its copy there, unless the newer value is there. */
+/** Queue its copy there, unless its value is there. */
 gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot);
-/** Have its newer value here, and from now on only here. */
+/** Have its newest value here, and from now on only here: it may be written. */
 gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot);
 /**
  * Fill this rank's part of a new parameter: a pure function of (seed, name, element of the

@@ -258,12 +258,12 @@ gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot)
     uint64_t mark;
     GY_ASSERT(slot->there != NULL);
     GY_TRY(check_stuck(lane));
-    if (slot->is_newer_there) {
+    if (slot->is_same_there) {
         return GY_OK;
     }
     GY_TRY(lane->device->ops->copy_there(lane->device, slot->there, slot->view.data,
                                          bytes_of(&slot->view), &mark));
-    slot->is_newer_there = true;
+    slot->is_same_there = true;
     return GY_OK;
 }
 
@@ -271,6 +271,7 @@ gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     uint64_t mark;
     if (!slot->is_newer_there) {
+        slot->is_same_there = false;
         return GY_OK;
     }
     GY_ASSERT(lane != NULL && slot->there != NULL);
@@ -278,6 +279,6 @@ gy_status gy_device_lane_bring(gy_device_lane *lane, gy_parameter_slot *slot)
     GY_TRY(lane->device->ops->copy_back(lane->device, slot->view.data, slot->there,
                                         bytes_of(&slot->view), &mark));
     GY_TRY(settle(lane));
-    slot->is_newer_there = false;
+    slot->is_same_there = slot->is_newer_there = false;
     return GY_OK;
 }
