@@ -307,6 +307,46 @@ GY_TEST(what_has_no_kernel_says_why)
     gy_cuda_plan_fini(&plan);
 }
 
+/* Each call of a convolution in pieces fails once: by name, and nothing is left. */
+GY_TEST(a_call_that_fails_ends_the_kernel)
+{
+    static const char *const symbols[] = {"cublasLtMatmulDescCreate",
+                                          "cublasLtMatrixLayoutCreate",
+                                          "cublasLtMatmulAlgoGetHeuristic",
+                                          "cublasLtMatmul",
+                                          "nvrtcCompileProgram",
+                                          "cuModuleLoadDataEx",
+                                          "cuModuleGetFunction",
+                                          "cuLaunchKernel"};
+    gy_random random = {.key = 12};
+    int failures = 0;
+    example e;
+    draw(&e, &gy_ops_row_conv2d_filter_gradient, GY_BF16, &random);
+    for (size_t i = 0; i < GY_COUNT(symbols); i++) {
+        gy_status status = GY_STATE;
+        for (int n = 1; status != GY_OK; n++) {
+            const int64_t live = gy_alloc_live();
+            gy_device *device = NULL;
+            bool is_taken = false;
+            standin->reset((uint64_t)n);
+            assert_ok(gy_cuda_executor_open(0, &device));
+            gy_cuda_executor_of(device)->columns_bytes = 1;
+            standin->fail_call(symbols[i], n, 14);
+            status = run_there(device, &e, &is_taken);
+            if (status != GY_OK && strstr(gy_error_text(), symbols[i]) == NULL) {
+                fail_msg("%s, call %d: %s", symbols[i], n, gy_error_text());
+            }
+            failures += status != GY_OK;
+            gy_cuda_executor_close(device);
+            assert_int_equal(gy_alloc_live(), live);
+            standin_expect_clean();
+        }
+    }
+    printf("%d calls failed\n", failures);
+    assert_in_range(failures, 12, 200);
+    free_example(&e);
+}
+
 /* ---- the table ---- */
 
 /* All rows that no device runs, whatever the views: kept exact. */

@@ -449,8 +449,15 @@ static const fault_case fault_cases[] = {
      1},
 };
 
-/* Two bad ones, negative and too large: the first is reported, and no memory around is touched.
- */
+/* Two bad ones, negative and one too large, either of them first. */
+static void spoil(const example *e, int input, int64_t size, int64_t place, bool is_low_first)
+{
+    const gy_view *index = &e->of.inputs[input];
+    gy_element_set_whole(index->dtype, index->data, 613, is_low_first ? size : -1);
+    gy_element_set_whole(index->dtype, index->data, place, is_low_first ? -1 : size);
+}
+
+/* The first is reported, and no memory around is touched. */
 GY_TEST(the_first_integer_out_of_range_is_reported)
 {
     gy_random random = {.key = gy_test_seed()};
@@ -464,20 +471,22 @@ GY_TEST(the_first_integer_out_of_range_is_reported)
         e->at = texts_add(&b->all, &call);
         assert_int_equal(e->at, n);
         assert_int_equal(b->all.of[n]->index_input, fault_cases[n].input);
-        const gy_view *index = &e->of.inputs[fault_cases[n].input];
-        gy_element_set_whole(index->dtype, index->data, 613, b->all.of[n]->index_size);
-        gy_element_set_whole(index->dtype, index->data, 400 + (int64_t)n, -1);
     }
     texts_compile(&b->all);
     for (size_t n = 0; n < GY_COUNT(fault_cases); n++) {
         example *e = &b->examples[n];
-        gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
-        const uint64_t place = texts_run(&b->all, e->at, &call);
-        int64_t index = 0;
-        assert_int_equal(place, 400 + n);
-        assert_status(gy_call_index(&call, fault_cases[n].input, (int64_t)place,
-                                    b->all.of[n]->index_what, b->all.of[n]->index_size, &index),
-                      GY_ARG);
+        const gy_kernel_call call = ops_example_call(&e->of, e->of.inputs, e->of.got);
+        const int input = fault_cases[n].input;
+        const int64_t size = b->all.of[n]->index_size, wanted = 400 + (int64_t)n;
+        for (int low_first = 0; low_first < 2; low_first++) {
+            int64_t index = 0;
+            spoil(e, input, size, wanted, low_first == 1);
+            const uint64_t place = texts_run(&b->all, e->at, &call);
+            assert_int_equal(place, wanted);
+            assert_status(gy_call_index(&call, input, (int64_t)place, b->all.of[n]->index_what,
+                                        size, &index),
+                          GY_ARG);
+        }
         ops_example_free(&e->of);
     }
     texts_close(&b->all);
