@@ -324,7 +324,7 @@ GY_TEST(what_was_used_longest_ago_goes)
     assert_true(has(&images, "d", 1000));
     assert_true(has(&images, "e", 1000));
     /* What a killed process has left goes once it is old; a stranger's file stays. */
-    (void)snprintf(path, sizeof(path), "%s.abcdef", path_of("x"));
+    (void)gy_print(path, sizeof(path), "%s.abcdef", path_of("x"));
     const int file = open(path, O_WRONLY | O_CREAT, 0600);
     assert_true(file >= 0 && close(file) == 0);
     put(&images, "f", 1000);
