@@ -33,7 +33,8 @@ SECTIONS = ["tests", "benches", "trainings", "sanitizers"]
 SYSTEM_FIRST = ["libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1"]
 TESTS = [("cuda_device_test", "tests_cuda"), ("cuda_product_test", "tests_cuda"), ("cuda_executor_test", "tests_cuda"),
          ("cuda_training_test", "tests_cuda"), ("cuda_rows_test", "tests_cuda"), ("cuda_random_training_test", "tests_cuda"),
-         ("cuda_trained_test", "tests_cuda"), ("ops_text_test", "ops_cuda_text_tests"),
+         ("cuda_trained_test", "tests_cuda"), ("cuda_session_test", "tests_cuda"), ("cuda_kernels_test", "tests_cuda"),
+         ("ops_text_test", "ops_cuda_text_tests"),
          ("ops_program_test", "ops_cuda_text_tests"), ("ops_unfold_test", "ops_cuda_text_tests")]
 SANITIZED = [("memcheck", "cuda_device_test"), ("memcheck", "cuda_executor_test"), ("memcheck", "ops_text_test"),
              ("racecheck", "ops_text_test"), ("synccheck", "ops_text_test"), ("initcheck", "ops_text_test")]

@@ -96,7 +96,13 @@ static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_rand
     put(s.number, bytes[1], m.b, ELEMENTS);
     put(wide, bytes[2], m.c, ELEMENTS);
     assert_ok(gy_cuda_stream_open(device, &stream));
-    assert_ok(gy_cuda_product_new(products, &s, 1 << 20, &product));
+    const gy_status made = gy_cuda_product_new(products, &s, 1 << 20, &product);
+    if (made == GY_UNSUPPORTED && !standin_is_there() && (s.has_bias || s.has_relu)) {
+        printf("%s: bias or relu follow it as a text\n", gy_error_text());
+        gy_cuda_stream_close(device, stream);
+        return;
+    }
+    assert_ok(made);
     const size_t workspace = gy_cuda_product_workspace(product);
     assert_true(workspace > 0 || !standin_is_there());
     assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * size, &at.a));

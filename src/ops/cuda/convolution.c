@@ -239,7 +239,7 @@ gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
     c.shape.may_round = options->may_round;
     gy_cuda_plan_number(plan, call->inputs[0].dtype, &c.shape);
     choose_piece(&c, options->columns_bytes, is_filter ? PARTIALS_MAX : INT32_MAX);
-    c.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    c.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
     c.columns = gy_cuda_plan_take(plan, (size_t)(c.piece * c.taps * c.places) *
                                             gy_dtype_bytes(c.columns_dtype));
     return is_filter                        ? plan_filter_gradient(plan, &c)

@@ -19,9 +19,13 @@ struct gy_cuda_kernel {
     const gy_kernel_call *call; /* of the last launch */
 };
 
+/* A product that is cut along its sums has parts to keep, and a device of many multiprocessors
+ * asks for many. @source NVIDIA, "cuBLAS", cublasSetWorkspace: 32 MiB from Hopper on, else 4 */
 static gy_cuda_plan_options options_of(const gy_cuda_executor *executor)
 {
+    const bool is_large = gy_cuda_device_properties(executor->device)->capability >= 90;
     return (gy_cuda_plan_options){.has_products = executor->products != NULL,
+                                  .product_bytes = (size_t)(is_large ? 32 : 4) << 20,
                                   .may_round = executor->may_round,
                                   .columns_bytes = executor->columns_bytes};
 }
@@ -146,24 +150,48 @@ static const gy_cuda_text *checking_text(const gy_cuda_kernel *kernel)
     return kernel->plan.text_count == 1 && first->index_input >= 0 ? first : NULL;
 }
 
-static gy_status prepare(gy_cuda_executor *executor, const gy_kernel_call *call,
-                         gy_cuda_kernel *kernel)
+/* Plan the kernel, and its products. GY_UNSUPPORTED there is no algorithm for one. */
+static gy_status plan_with(gy_cuda_executor *executor, const gy_kernel_call *call,
+                           const gy_cuda_plan_options *options, gy_cuda_kernel *kernel)
 {
     gy_cuda_plan *plan = &kernel->plan;
-    const gy_cuda_plan_options options = options_of(executor);
-    GY_TRY(gy_cuda_plan_make(call, &options, plan));
+    GY_TRY(gy_cuda_plan_make(call, options, plan));
     if (plan->reason != NULL) {
         return gy_fail(GY_UNSUPPORTED, "node %s: no kernel for the device: %s", kernel->name,
                        plan->reason);
     }
     for (int i = 0; i < plan->product_count; i++) {
-        const gy_status status =
-            gy_cuda_product_new(executor->products, &plan->products[i], GY_CUDA_PRODUCT_BYTES,
-                                &kernel->products[i]);
+        const gy_status status = gy_cuda_product_new(executor->products, &plan->products[i],
+                                                     plan->product_bytes, &kernel->products[i]);
         if (status < 0) {
             return gy_fail_within(status, "kernel of %s", kernel->name);
         }
     }
+    return GY_OK;
+}
+
+/* Which bias and activation the library joins to which types is its version's: where it has no
+ * algorithm that does, a text does it. */
+static gy_status plan_kernel(gy_cuda_executor *executor, const gy_kernel_call *call,
+                             gy_cuda_kernel *kernel)
+{
+    gy_cuda_plan_options options = options_of(executor);
+    const gy_status status = plan_with(executor, call, &options, kernel);
+    const gy_cuda_product_shape *shape = &kernel->plan.products[0];
+    if (status != GY_UNSUPPORTED || kernel->plan.product_count != 1 ||
+        kernel->products[0] != NULL || !(shape->has_bias || shape->has_relu)) {
+        return status;
+    }
+    gy_debug("%s: bias and activation are a kernel of their own", gy_error_text());
+    gy_cuda_plan_fini(&kernel->plan);
+    options.joins_nothing = true;
+    return plan_with(executor, call, &options, kernel);
+}
+
+static gy_status prepare(gy_cuda_executor *executor, const gy_kernel_call *call,
+                         gy_cuda_kernel *kernel)
+{
+    GY_TRY(plan_kernel(executor, call, kernel));
     gy_mutex_lock(&executor->cache_lock);
     const gy_status status = load(executor, kernel);
     gy_mutex_unlock(&executor->cache_lock);

@@ -1,6 +1,6 @@
 #include "ops/cuda/plan_priv.h"
 
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256, PRODUCT_BYTES = 4 << 20 };
 
 /* ---- parts of a plan ---- */
 
@@ -118,7 +118,7 @@ static void shape_of_matmul(gy_cuda_plan *plan, const gy_kernel_call *call, int 
 }
 
 static gy_status plan_matmul(gy_cuda_plan *plan, const gy_kernel_call *call,
-                             gy_cuda_product_shape *shape)
+                             const gy_cuda_plan_options *options, gy_cuda_product_shape *shape)
 {
     gy_cuda_step step = {.is_product = true,
                          .a = gy_cuda_plan_input(0, 0),
@@ -126,15 +126,16 @@ static gy_status plan_matmul(gy_cuda_plan *plan, const gy_kernel_call *call,
                          .c = gy_cuda_plan_output(0)};
     const bool has_bias = call->attributes->matmul.has_bias;
     const bool has_relu = call->attributes->matmul.activation == GY_ACTIVATION_RELU;
-    const bool is_64 = shape->number == GY_CUDA_F64; /* cuBLASLt joins nothing to those */
+    /* cuBLASLt joins nothing to those of float64. */
+    const bool is_alone = shape->number == GY_CUDA_F64 || options->joins_nothing;
     shape_of_matmul(plan, call, 0, shape);
-    shape->has_bias = has_bias && !is_64;
-    shape->has_relu = has_relu && !is_64;
+    shape->has_bias = has_bias && !is_alone;
+    shape->has_relu = has_relu && !is_alone;
     step.bias = shape->has_bias ? gy_cuda_plan_input(2, 0) : step.bias;
     step.index = gy_cuda_plan_product(plan, shape);
-    step.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    step.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
     GY_TRY(gy_cuda_plan_add(plan, &step));
-    return is_64 && (has_bias || has_relu) ? gy_cuda_plan_finish(plan, call) : GY_OK;
+    return is_alone && (has_bias || has_relu) ? gy_cuda_plan_finish(plan, call) : GY_OK;
 }
 
 /* w - s a b; the device has s, and so the library reads -s and 1 there. */
@@ -154,7 +155,7 @@ static gy_status plan_update(gy_cuda_plan *plan, const gy_kernel_call *call,
     shape->adds = shape->has_scales = true;
     step.scales = text.out;
     step.index = gy_cuda_plan_product(plan, shape);
-    step.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    step.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
     return gy_cuda_plan_add(plan, &step);
 }
 
@@ -167,7 +168,7 @@ static gy_status plan_rows(gy_cuda_plan *plan, const gy_kernel_call *call,
                          .c = gy_cuda_plan_output(0)};
     shape_of_rows(call, shape);
     step.index = gy_cuda_plan_product(plan, shape);
-    step.workspace = gy_cuda_plan_take(plan, GY_CUDA_PRODUCT_BYTES);
+    step.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
     return gy_cuda_plan_add(plan, &step);
 }
 
@@ -207,7 +208,7 @@ static gy_status plan_product(gy_cuda_plan *plan, const gy_kernel_call *call,
         return GY_OK;
     }
     return is_conv(call->op)                       ? gy_cuda_plan_conv(plan, call, options)
-           : call->op == &gy_ops_row_matmul        ? plan_matmul(plan, call, &shape)
+           : call->op == &gy_ops_row_matmul        ? plan_matmul(plan, call, options, &shape)
            : call->op == &gy_ops_row_matmul_update ? plan_update(plan, call, &shape)
                                                    : plan_rows(plan, call, &shape);
 }
@@ -234,7 +235,9 @@ static bool is_empty(const gy_kernel_call *call)
 gy_status gy_cuda_plan_make(const gy_kernel_call *call, const gy_cuda_plan_options *options,
                             gy_cuda_plan *plan)
 {
-    *plan = (gy_cuda_plan){.reason = is_empty(call) ? "it is empty" : NULL};
+    *plan = (gy_cuda_plan){.reason = is_empty(call) ? "it is empty" : NULL,
+                           .product_bytes = options->product_bytes > 0 ? options->product_bytes
+                                                                       : PRODUCT_BYTES};
     if (plan->reason != NULL) {
         return GY_OK;
     }

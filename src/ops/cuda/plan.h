@@ -40,6 +40,8 @@ typedef struct gy_cuda_step {
 typedef struct gy_cuda_plan_options {
     bool has_products;    /* there is cuBLASLt */
     bool may_round;       /* float32 operands of products to TF32 */
+    bool joins_nothing;   /* no bias and activation to products: a text behind does that */
+    size_t product_bytes; /* of the workspace, for a product's own use; 0: 4 MiB */
     size_t columns_bytes; /* that unfolded images take at once, for a few images at least; 0:
                              64 MiB */
 } gy_cuda_plan_options;
@@ -52,11 +54,8 @@ typedef struct gy_cuda_plan {
     int product_count;
     gy_cuda_step *steps; /* (step_count) */
     size_t step_count, step_capacity;
-    size_t workspace_bytes;
+    size_t workspace_bytes, product_bytes; /* of all; of a product for itself */
 } gy_cuda_plan;
-
-/** What a product may take of the workspace for itself. */
-enum { GY_CUDA_PRODUCT_BYTES = 4 << 20 };
 
 /**
  * Plan the kernel of a call, whose data is not looked at.
