@@ -3,6 +3,7 @@
  * softmax, a network of dense layers, LeNet and a GPT, in float32 and with operands of 16 bits.
  * A device that is not there is named, and the model stays what it was.
  */
+#include "base/disk.h"
 #include "graph/session.h"
 #include "ops/cuda/executor.h"
 #include "standin/standin_kit.h"
@@ -237,4 +238,38 @@ GY_TEST(a_device_that_is_not_there_is_named)
     standin_expect_clean();
 }
 
-GY_TEST_MAIN(standin_find, NULL)
+/* Kernels that one training has compiled are there for the next, of another process or not. */
+GY_TEST(a_second_training_compiles_nothing)
+{
+    for (int again = 0; again < 2; again++) {
+        trained there;
+        gy_device *device = NULL;
+        standin->reset(1);
+        assert_ok(gy_cuda_executor_open(0, &device));
+        device->rates.launch_s = device->rates.copy_s = 1e-12;
+        device->rates.host_flops_s = device->rates.host_bytes_s = 1e6;
+        train(MLP, GY_F32, device, &there);
+        gy_cuda_executor_close(device);
+        assert_true(there.there > 10);
+        assert_true(again == 0 || standin->count("nvrtcCompileProgram") == 0);
+        assert_true(standin->count("cuModuleLoadDataEx") > 5);
+        standin_expect_clean();
+    }
+}
+
+static char images[] = "/tmp/gyre-training-XXXXXX";
+
+static int begin(void **state)
+{
+    return mkdtemp(images) != NULL && setenv("GYRE_CACHE_DIR", images, 1) == 0
+               ? standin_find(state)
+               : 1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return gy_disk_remove_tree(images);
+}
+
+GY_TEST_MAIN(begin, end)
