@@ -181,6 +181,48 @@ GY_TEST(sessions_of_one_graph_have_devices_of_their_own)
     standin_expect_clean();
 }
 
+/* The sum alone, which assigns nothing. */
+static void read_sum(const squares *s, gy_session *session)
+{
+    gy_tensor *sum = NULL;
+    assert_ok(gy_session_run(session, NULL, 0, 1, &s->sum, 1, &sum));
+    gy_tensor_drop(sum);
+}
+
+static int copied(const char *symbol)
+{
+    return standin->count(symbol);
+}
+
+GY_TEST(a_parameter_that_is_only_read_is_sent_once_and_never_brought)
+{
+    static const char *const there = "cuMemcpyHtoDAsync_v2", *const back = "cuMemcpyDtoHAsync_v2";
+    standin->reset(1);
+    const squares s = make_squares();
+    gy_session *session = open_session(&s, 1);
+    read_sum(&s, session);
+    assert_non_null(session->parameters[0].there);
+    const int sent = copied(there);
+    read_sum(&s, session);
+    assert_int_equal(copied(there), sent);
+    const int brought = copied(back);
+    gy_tensor *w = gy_session_parameter(session, "w");
+    assert_non_null(w);
+    assert_int_equal(copied(back), brought);
+    gy_tensor_set(w, 0, 7); /* who has asked for it may write to it */
+    read_sum(&s, session);
+    assert_int_equal(copied(there), sent + 1);
+    bool is_there = false;
+    (void)run_squares(&s, session, 1, &is_there);
+    assert_int_equal(copied(there), sent + 1);
+    const int before = copied(back);
+    assert_true(fabs(gy_tensor_get(gy_session_parameter(session, "w"), 0) - 7) > 1e-3);
+    assert_int_equal(copied(back), before + 1);
+    gy_session_free(session);
+    gy_graph_free(s.graph);
+    standin_expect_clean();
+}
+
 /* A kernel that never ends: the rank is told which device, in time, and so are later runs. */
 GY_TEST(a_device_that_hangs_is_named_in_time)
 {
