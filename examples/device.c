@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 128, FEATURES = 256, HIDDEN = 512, CLASSES = 10, STEPS = 4 };
+enum { ROWS = 64, FEATURES = 256, HIDDEN = 256, CLASSES = 10, STEPS = 4 };
 
 /* Rows [from, to) of a pattern for each class. */
 static int make_rows(int64_t from, int64_t to, gy_tensor **x, gy_tensor **labels)
