@@ -197,7 +197,8 @@ static int copied(const char *symbol)
 
 GY_TEST(a_parameter_that_is_only_read_is_sent_once_and_never_brought)
 {
-    static const char *const there = "cuMemcpyHtoDAsync_v2", *const back = "cuMemcpyDtoHAsync_v2";
+    static const char *const there = "cuMemcpyHtoDAsync_v2", *const back =
+                                                                 "cuMemcpyDtoHAsync_v2";
     standin->reset(1);
     const squares s = make_squares();
     gy_session *session = open_session(&s, 1);

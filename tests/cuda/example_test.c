@@ -9,7 +9,8 @@
 
 /* `losses`: its steps alone; `near A B`: the same lines within 1e-4. */
 static const char words[] =
-    "export GYRE_TEST_CUDA_MULTIPROCESSORS=100; example=$(dirname $GYRE_BIN)/example_device; run() { timeout -k 5 60 $example \"$@\"; }; "
+    "export GYRE_TEST_CUDA_MULTIPROCESSORS=100; example=$(dirname $GYRE_BIN)/example_device; "
+    "run() { timeout -k 5 60 $example \"$@\"; }; "
     "losses() { grep '^step' $1; }; near() { losses $1 >a; losses $2 >b; [ -s a ] && "
     "paste a b | awk '{ d = $4 - $8; if ($2 != $6 || d > 1e-4 || d < -1e-4) bad = 1 } "
     "END { exit bad || NR != 4 }'; }; "
