@@ -122,14 +122,17 @@ static void draw_rates(gy_random *random, trial *t)
     t->rates.host_flops_s = t->rates.host_bytes_s = below(random, 2) ? 1e6 : 1e9;
 }
 
-/* Of sizes whose products are worth 16 bits. */
+/* Sizes whose products are worth 16 bits, and few of them: the stand-in multiplies in loops. */
 static void widen(trial *t)
 {
-    t->options.batch += 32;
-    t->length = 32;
-    t->units *= 8;
+    t->units = 32;
+    t->length = t->kind == GPT ? 32 : t->length;
+    t->options.batch += t->kind == GPT ? 0 : 30;
     for (int i = 0; t->kind == LIST && i + 1 < t->layer_count; i++) {
-        t->layers[i].units *= t->layers[i].kind == GY_LAYER_CONV2D ? 16 : 32;
+        const int64_t units = t->layers[i].units;
+        t->layers[i].units = t->layers[i].kind == GY_LAYER_CONV2D ? 16 * units
+                             : units > 0                          ? 32 * (1 + units % 2)
+                                                                  : 0;
     }
 }
 

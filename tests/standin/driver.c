@@ -15,7 +15,7 @@ const gy_cuda_symbols standin_symbol = {
 #undef GY_X
 };
 
-enum { CALLS_MAX = 128, HOST_BLOCKS_MAX = 256, TEXT_BYTES = 512 };
+enum { CALLS_MAX = 128, HOST_BLOCKS_MAX = 2048, TEXT_BYTES = 512 };
 
 typedef struct call {
     const char *symbol;
