@@ -50,23 +50,6 @@ static bool is_exchange(const gy_op *op)
     return gy_meter_kind(op, 0) >= 0;
 }
 
-/* Does a kernel of the device run it? */
-static bool is_launched(const gy_graph_node *node)
-{
-    GY_ASSERT(node->op != NULL);
-    return node->is_on_device &&
-           (node->op == &gy_ops_row_fill ||
-            (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_EFFECT)) == 0);
-}
-
-static size_t device_workspace(const gy_graph *graph, int32_t index)
-{
-    gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
-    const gy_kernel_query query = gy_graph_query(graph, index, 1, views);
-    GY_ASSERT(graph->device != NULL);
-    return graph->device->ops->workspace_bytes(graph->device, &query);
-}
-
 void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices)
 {
     GY_ASSERT(graph->is_placed && workers >= 1);
@@ -76,8 +59,8 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choi
         if (gy_collective_is_message(node->op) || gy_devices_is_copy(node->op)) {
             continue;
         }
-        if (is_launched(node)) {
-            choices[i].workspace_bytes = device_workspace(graph, i);
+        if (node->is_on_device && gy_devices_is_work(node)) {
+            choices[i].workspace_bytes = gy_devices_workspace(graph, i);
             continue;
         }
         if (is_exchange(node->op)) {

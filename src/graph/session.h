@@ -206,6 +206,16 @@ static inline bool gy_devices_runs(const gy_graph_node *node)
 {
     return node->is_on_device || node->op == &gy_ops_row_to_host;
 }
+/** Is the node work for a kernel of the device, where it lies there? */
+static inline bool gy_devices_is_work(const gy_graph_node *node)
+{
+    return node->op == &gy_ops_row_fill ||
+           ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_EFFECT)) == 0 &&
+            !gy_devices_is_copy(node->op));
+}
+/** What that kernel wants of the device's memory beside inputs and outputs, in bytes; 0 of what
+ * is no work for one. */
+size_t gy_devices_workspace(const gy_graph *graph, int32_t index);
 /** Have the engine ask the device what has ended. */
 gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lane **out);
 /** Nothing is under way any more. NULL is fine. */

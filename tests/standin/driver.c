@@ -583,6 +583,7 @@ static void reset(uint64_t seed)
     memset(calls, 0, sizeof(calls));
     complaint_count = 0;
     first_complaint[0] = '\0';
+    reserved_bytes = 0; /* the pool of a device that nobody uses is empty */
     standin_order_reset(seed);
     pthread_mutex_unlock(&lock);
 }

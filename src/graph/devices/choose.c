@@ -9,6 +9,8 @@
  */
 #include "graph/devices/devices.h"
 
+#include "graph/session.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +58,17 @@ bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why)
     return **why == '\0';
 }
 
+size_t gy_devices_workspace(const gy_graph *graph, int32_t index)
+{
+    gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
+    GY_ASSERT(graph->device != NULL && index >= 0 && index < graph->node_count);
+    if (!gy_devices_is_work(&graph->nodes[index])) {
+        return 0;
+    }
+    const gy_kernel_query query = gy_graph_query(graph, index, 1, views);
+    return graph->device->ops->workspace_bytes(graph->device, &query);
+}
+
 static double roofline(const gy_cost *cost, double flops_s, double bytes_s)
 {
     GY_ASSERT(flops_s > 0 && bytes_s > 0);
@@ -99,8 +112,9 @@ double gy_devices_copy_seconds(const gy_graph *graph, gy_value value)
 typedef struct network {
     const gy_graph *graph;
     const int32_t *groups;
-    const bool *can; /* node */
-    double byte_s;   /* for a byte that lies there */
+    const bool *can;          /* node */
+    const size_t *workspaces; /* node */
+    double byte_s;            /* for a byte that lies there */
     gy_devices_network flow;
     int32_t *copies; /* value -> its vertex of a copy there; the next is that of one back */
 } network;
@@ -237,7 +251,8 @@ static void find_last(const gy_graph *graph, const int32_t *groups, const bool *
     }
 }
 
-uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there)
+/* Values alone; as gy_devices_bytes. */
+static uint64_t value_bytes(const gy_graph *graph, const bool *is_there)
 {
     int32_t *groups = find_groups(graph);
     const size_t nodes = (size_t)graph->node_count + 1;
@@ -266,38 +281,79 @@ uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there)
     return has_memory ? most : UINT64_MAX;
 }
 
+/* Kernels share one piece of memory, for they run one behind another. `workspaces` has what
+ * each node wants; NULL: the device is asked. */
+static uint64_t workspace_bytes(const gy_graph *graph, const bool *is_there,
+                                const size_t *workspaces)
+{
+    size_t most = 0;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const size_t own = !is_there[i]         ? 0
+                           : workspaces != NULL ? workspaces[i]
+                                                : gy_devices_workspace(graph, i);
+        most = GY_MAX(most, own);
+    }
+    return most;
+}
+
+uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there)
+{
+    const uint64_t values = value_bytes(graph, is_there);
+    return values == UINT64_MAX ? values : values + workspace_bytes(graph, is_there, NULL);
+}
+
 /* ---- the choice ---- */
+
+static bool fits(const network *n, const bool *is_there)
+{
+    const uint64_t values = value_bytes(n->graph, is_there);
+    const uint64_t workspace = workspace_bytes(n->graph, is_there, n->workspaces);
+    const uint64_t limit = n->graph->device->rates.memory_bytes;
+    return limit == 0 || (values <= limit && workspace <= limit - values);
+}
+
+/* What each node wants of the device's memory for its work; one that wants more than there is
+ * cannot run there. */
+static void find_workspaces(const gy_graph *graph, bool *can, size_t *workspaces)
+{
+    const uint64_t limit = graph->device->rates.memory_bytes;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const char *why;
+        can[i] = gy_devices_can(graph, i, &why);
+        workspaces[i] = can[i] && limit > 0 ? gy_devices_workspace(graph, i) : 0;
+        can[i] = can[i] && (limit == 0 || workspaces[i] <= limit);
+    }
+}
 
 /* Dearer bytes until what lies there fits. */
 static gy_status fit(network *n, bool *stays, bool *is_there)
 {
-    const uint64_t limit = n->graph->device->rates.memory_bytes;
     double low = 0, high = 0;
     GY_ASSERT(n->byte_s == 0);
     GY_TRY(cut(n, stays, is_there));
-    if (limit == 0 || gy_devices_bytes(n->graph, is_there) <= limit) {
+    if (fits(n, is_there)) {
         return GY_OK;
     }
-    bool fits = false;
-    for (high = 1e-13; !fits && high < 1;) {
+    bool has_fitted = false;
+    for (high = 1e-13; !has_fitted && high < 1;) {
         n->byte_s = high;
         GY_TRY(cut(n, stays, is_there));
-        fits = gy_devices_bytes(n->graph, is_there) <= limit;
-        low = fits ? low : high;
-        high = fits ? high : 10 * high;
+        has_fitted = fits(n, is_there);
+        low = has_fitted ? low : high;
+        high = has_fitted ? high : 10 * high;
     }
     for (int i = 0; i < SEARCHES && high < 1; i++) {
         n->byte_s = (low + high) / 2;
         GY_TRY(cut(n, stays, is_there));
-        *(gy_devices_bytes(n->graph, is_there) <= limit ? &high : &low) = n->byte_s;
+        *(fits(n, is_there) ? &high : &low) = n->byte_s;
     }
     n->byte_s = high;
     GY_TRY(cut(n, stays, is_there));
-    if (gy_devices_bytes(n->graph, is_there) >
-        limit) { /* parameters that have their home there */
+    if (!fits(n, is_there)) { /* parameters that have their home there */
         char have[32], want[32];
         return gy_fail(GY_LIMIT, "device %s has %s, and what must lie there takes %s",
-                       n->graph->device->name, gy_text_bytes(have, limit),
+                       n->graph->device->name,
+                       gy_text_bytes(have, n->graph->device->rates.memory_bytes),
                        gy_text_bytes(want, gy_devices_bytes(n->graph, is_there)));
     }
     return GY_OK;
@@ -310,15 +366,17 @@ gy_status gy_devices_choose(const gy_graph *graph, bool *is_there)
     gy_arena arena = {0};
     bool *can = gy_arena_alloc(&arena, nodes * sizeof(*can));
     bool *stays = gy_arena_alloc(&arena, (nodes + 2 * values + FIRST) * sizeof(*stays));
+    size_t *workspaces = gy_arena_alloc(&arena, nodes * sizeof(*workspaces));
     network n = {.graph = graph,
                  .groups = groups,
                  .can = can,
+                 .workspaces = workspaces,
                  .copies = gy_arena_alloc(&arena, values * sizeof(*n.copies))};
     GY_ASSERT(graph->device != NULL && graph->is_placed);
-    const bool has_memory = groups != NULL && can != NULL && stays != NULL && n.copies != NULL;
-    for (int32_t i = 0; i < graph->node_count && has_memory; i++) {
-        const char *why;
-        can[i] = gy_devices_can(graph, i, &why);
+    const bool has_memory = groups != NULL && can != NULL && stays != NULL &&
+                            workspaces != NULL && n.copies != NULL;
+    if (has_memory) {
+        find_workspaces(graph, can, workspaces);
     }
     const gy_status status = has_memory ? fit(&n, stays, is_there) : GY_NOMEM;
     gy_free(groups);

@@ -49,7 +49,8 @@ double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there);
 double gy_devices_copy_seconds(const gy_graph *graph, gy_value value);
 /** May the device run it? Else why not: static. */
 bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why);
-/** The most that values take there at a time, in bytes; parameters lie there all the time. */
+/** The most that values and the work of kernels take there at a time, in bytes; parameters lie
+ * there all the time. */
 uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there);
 
 #endif

@@ -174,7 +174,10 @@ gy_status gy_cuda_compile(const char *text, const char *name, int capability,
     int arch = 0;
     GY_TRY(gy_cuda_compiler_get(&compiler));
     GY_ASSERT(compiler != NULL);
-    GY_TRY(nearest_arch(compiler, capability, &arch));
+    const gy_status status = nearest_arch(compiler, capability, &arch);
+    if (status < 0) {
+        return gy_fail_within(status, "kernel of %s", name);
+    }
     char option[48];
     gy_print(option, sizeof(option), "--gpu-architecture=%s_%d",
              arch == capability ? "sm" : "compute", arch);

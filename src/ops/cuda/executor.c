@@ -354,7 +354,8 @@ static gy_status open_rest(gy_cuda_executor *executor, int index)
     gy_print(executor->name, sizeof(executor->name), "%d (%s)", index, properties->name);
     executor->base.name = executor->name;
     /* A tenth is left to the libraries and to what pieces do not fill. */
-    executor->base.rates = estimate(properties, memory.free_bytes / 10 * 9);
+    executor->base.rates =
+        estimate(properties, GY_MAX(memory.free_bytes / 10 * 9, 1)); /* 0 is no limit */
     return GY_OK;
 }
 
@@ -390,7 +391,7 @@ void gy_cuda_executor_share(gy_device *device, int processes)
         }
         rates->bytes_s /= processes;
         rates->copy_bytes_s /= processes;
-        rates->memory_bytes /= (uint64_t)processes;
+        rates->memory_bytes = GY_MAX(rates->memory_bytes / (uint64_t)processes, 1);
         gy_print(executor->name + size, sizeof(executor->name) - size,
                  " shared by %d processes", processes);
     }
