@@ -209,6 +209,7 @@ static inline bool gy_devices_runs(const gy_graph_node *node)
 /** Is the node work for a kernel of the device, where it lies there? */
 static inline bool gy_devices_is_work(const gy_graph_node *node)
 {
+    GY_ASSERT(node->op != NULL);
     return node->op == &gy_ops_row_fill ||
            ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_EFFECT)) == 0 &&
             !gy_devices_is_copy(node->op));

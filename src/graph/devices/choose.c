@@ -287,6 +287,7 @@ static uint64_t workspace_bytes(const gy_graph *graph, const bool *is_there,
                                 const size_t *workspaces)
 {
     size_t most = 0;
+    GY_ASSERT(graph->device != NULL && is_there != NULL);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const size_t own = !is_there[i]         ? 0
                            : workspaces != NULL ? workspaces[i]
@@ -306,6 +307,7 @@ uint64_t gy_devices_bytes(const gy_graph *graph, const bool *is_there)
 
 static bool fits(const network *n, const bool *is_there)
 {
+    GY_ASSERT(n->workspaces != NULL);
     const uint64_t values = value_bytes(n->graph, is_there);
     const uint64_t workspace = workspace_bytes(n->graph, is_there, n->workspaces);
     const uint64_t limit = n->graph->device->rates.memory_bytes;
@@ -317,6 +319,7 @@ static bool fits(const network *n, const bool *is_there)
 static void find_workspaces(const gy_graph *graph, bool *can, size_t *workspaces)
 {
     const uint64_t limit = graph->device->rates.memory_bytes;
+    GY_ASSERT(can != NULL && workspaces != NULL);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const char *why;
         can[i] = gy_devices_can(graph, i, &why);
