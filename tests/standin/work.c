@@ -246,6 +246,20 @@ static int module_unload(gy_cuda_module *module)
     return 0;
 }
 
+/* The place of a module's function: that which was asked for before, or a free one. */
+static int function_place(const gy_cuda_module *module, const char *name)
+{
+    int spare = STANDIN_FUNCTIONS_MAX;
+    for (int i = STANDIN_FUNCTIONS_MAX - 1; i >= 0; i--) {
+        if (functions[i].is_alive && functions[i].module == module &&
+            strcmp(functions[i].name, name) == 0) {
+            return i;
+        }
+        spare = functions[i].is_alive ? spare : i;
+    }
+    return spare;
+}
+
 static int module_function(gy_cuda_function **function, gy_cuda_module *module,
                            const char *name)
 {
@@ -253,10 +267,7 @@ static int module_function(gy_cuda_function **function, gy_cuda_module *module,
         return GY_CUDA_INVALID_HANDLE;
     }
     void *symbol = dlsym(module->library, name);
-    int i = 0;
-    while (i < STANDIN_FUNCTIONS_MAX && functions[i].is_alive) {
-        i++;
-    }
+    const int i = function_place(module, name);
     if (symbol == NULL || i == STANDIN_FUNCTIONS_MAX) {
         return GY_CUDA_NOT_FOUND;
     }
