@@ -237,7 +237,8 @@ GY_TEST(large_images_go_in_pieces)
 {
     const gy_attributes attributes = {.conv = {.stride = {1, 1}, .pad = {1, 1}}};
     const int64_t x[4] = {21, 2, 4, 5}, w[4] = {3, 2, 3, 3}, y[4] = {21, 3, 4, 5};
-    const gy_cuda_plan_options small = {.has_products = true, .columns_bytes = 8 * 18 * 20 * 4};
+    const gy_cuda_plan_options small = {.has_products = true,
+                                        .columns_bytes = (size_t)8 * 18 * 20 * 4};
     const gy_cuda_plan_options large = {.has_products = true};
     const gy_view images = gy_view_of(NULL, GY_F32, x, 4),
                   filters = gy_view_of(NULL, GY_F32, w, 4);
