@@ -29,7 +29,7 @@ enum { MANY = 96 };
  */
 static const char words[] =
     "export GYRE_TEST_CUDA_DEVICES=${GYRE_TEST_CUDA_DEVICES:-2} GYRE_TIMEOUT=20; "
-    "export GYRE_TEST_CUDA_MULTIPROCESSORS=100; "
+    "export GYRE_TEST_CUDA_MULTIPROCESSORS=100 GYRE_CACHE_DIR=$PWD/kernels; "
     "P='train mlp -q -d many " LENGTH " --optimizer momentum'; "
     "t() { n=$1; shift; rm -rf out; gyre $P -n $n \"$@\" >said 2>&1; }; "
     "loss() { sed -n 's/.*, loss \\([0-9.]*\\)$/\\1/p' $1; }; "
