@@ -28,6 +28,7 @@
 #define GYRE_GRAPH_H
 
 #include <gyre/engine.h>
+#include <gyre/info.h>
 #include <gyre/operation.h>
 #include <gyre/pipe.h>
 #include <gyre/types.h>
@@ -523,6 +524,9 @@ GY_API void gy_session_free(gy_session *session);
 /** Its device: number, name and how many processes share it; NULL: none. Borrowed. @threads any
  */
 GY_API const char *gy_session_device(const gy_session *session);
+/** What its device has done for it. False, and *counts unchanged: it has none that counts.
+ * @threads any */
+GY_API bool gy_session_device_counts(const gy_session *session, gy_device_counts *counts);
 
 /** What an input is in one run. */
 typedef struct gy_feed {

@@ -26,6 +26,15 @@ GY_API const char *gy_info_machine(char *out, size_t size_bytes);
  */
 GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
 
+/** What a device has done since it was opened. */
+typedef struct gy_device_counts {
+    uint64_t kernels;  /* that it was given, products among them */
+    uint64_t launches; /* calls that gave it one kernel, or many at once */
+    uint64_t graphs;   /* of these, many at once */
+    uint64_t copies_there, copies_back;
+    uint64_t bytes_there, bytes_back;
+} gy_device_counts;
+
 /**
  * Describe the devices that this process may compute on, in the same form: name, memory,
  * compute capability, version of the driver; or why there are none. GYRE_DEVICE chooses which

@@ -118,8 +118,7 @@ gy_status gy_cli_report_exchanges(gy_model *model, int lines_max)
     return status;
 }
 
-/* "12.3 MiB" */
-static const char *size_text(double bytes, char out[32])
+const char *gy_cli_memory_text(double bytes, char out[32])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
@@ -140,8 +139,9 @@ static void report_exchange(const char *axis, const gy_exchange_stats *row, doub
            axis[0] == '\0'                        ? "all"
            : row->operation == GY_OPERATION_COUNT ? "message"
                                                   : gy_operation_name(row->operation),
-           (double)row->count / updates, size_text((double)row->sent_bytes / updates, bytes),
-           hidden_ms + exposed_ms, hidden_ms, exposed_ms);
+           (double)row->count / updates,
+           gy_cli_memory_text((double)row->sent_bytes / updates, bytes), hidden_ms + exposed_ms,
+           hidden_ms, exposed_ms);
 }
 
 void gy_cli_report_updates(const gy_train_result *result, const char *unit, double per_sample,
@@ -178,7 +178,7 @@ void gy_cli_report_updates(const gy_train_result *result, const char *unit, doub
            1e3 * result->update_s / updates,
            result->update_s > 0 ? (double)result->samples * per_sample / result->update_s : 0,
            unit, bubble, share_of(exposed_s, result->update_s),
-           size_text((double)peak_bytes, memory));
+           gy_cli_memory_text((double)peak_bytes, memory));
 }
 
 int gy_cli_report_failure(const char *what, gy_status status)

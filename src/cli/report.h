@@ -24,6 +24,8 @@ void gy_cli_report_time(const gy_train_result *result);
  * @return what gy_train_explain_runs failed with
  */
 gy_status gy_cli_report_exchanges(gy_model *model, int lines_max);
+/** "12.3 MiB", in `out`. */
+const char *gy_cli_memory_text(double bytes, char out[32]);
 
 /**
  * What the updates of a training took on this rank: exchanges by axis and operation, times and

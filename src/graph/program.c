@@ -605,6 +605,7 @@ static gy_status add_steps(gy_program *program)
     GY_TRY(add_all(program, choices));
     find_roots(program);
     GY_TRY(set_priorities(program));
+    GY_TRY(gy_device_group_steps(program));
     return gy_scope_new(program->session->engine, GY_NEVER, &program->scope);
 }
 

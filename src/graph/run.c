@@ -106,6 +106,10 @@ static gy_status push(gy_program *program, int32_t index, int priority)
     if (step->collective != NULL) {
         return gy_collective_push(engine, step->collective, &task);
     }
+    if (step->group != NULL) {
+        task.priority = priority + step->group->priority;
+        return gy_device_lane_push_group(program->session->lane, step->group, &task);
+    }
     if (gy_devices_runs(step->node)) {
         return gy_device_lane_push(program->session->lane, &task);
     }
@@ -170,12 +174,15 @@ gy_status gy_program_push(gy_program *program, int32_t from, int32_t to, int pri
     if (program->scope == NULL) {
         return gy_fail(GY_NOMEM, "no task group: out of memory after an earlier failure");
     }
-    for (int32_t i = program->first[GY_MIN(from, program->segment_count)]; i < last; i++) {
+    int32_t i = program->first[GY_MIN(from, program->segment_count)];
+    while (i < last) {
         bool is_alone = program->session->has_no_overlap && program->segments == NULL &&
                         program->steps[i].collective != NULL;
         GY_TRY(is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK);
         GY_TRY(push(program, i, priority));
         GY_TRY(is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK);
+        const gy_device_group *group = program->steps[i].group;
+        i += group != NULL ? group->count : 1;
     }
     return GY_OK;
 }

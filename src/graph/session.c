@@ -171,6 +171,17 @@ const char *gy_session_device(const gy_session *session)
     return session->lane != NULL ? gy_device_lane_device(session->lane)->name : NULL;
 }
 
+bool gy_session_device_counts(const gy_session *session, gy_device_counts *counts)
+{
+    gy_device *device = session->lane != NULL ? gy_device_lane_device(session->lane) : NULL;
+    if (device == NULL || device->ops->count == NULL) {
+        return false;
+    }
+    GY_ASSERT(counts != NULL);
+    device->ops->count(device, counts);
+    return true;
+}
+
 /* ---- programs ---- */
 
 gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled)

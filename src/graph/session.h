@@ -79,7 +79,17 @@ typedef struct gy_device_copy {
     gy_program_step *next; /* that began behind it */
 } gy_device_copy;
 
-/** One task of a program. */
+/** Steps of a program that the device is given together. */
+typedef struct gy_device_group {
+    gy_program *program;
+    int32_t first, count;      /* of the program's steps */
+    gy_device_work *work;      /* (count) */
+    gy_var **reads, **mutates; /* of all of them, some more than once */
+    size_t read_count, mutate_count;
+    int priority; /* the highest of theirs */
+} gy_device_group;
+
+/** One task of a program, unless it is in a group. */
 struct gy_program_step {
     gy_program *program;
     const gy_graph_node *node;
@@ -87,6 +97,7 @@ struct gy_program_step {
     void *state;             /* of the kernel, on the device or the CPU */
     const gy_kernel *kernel; /* NULL: the reference */
     gy_device_copy copy;     /* where it is one and under way */
+    gy_device_group *group;  /* whose first step it is; else NULL */
     gy_kernel_call call;
     gy_collective *collective; /* NULL: a computation */
     gy_attributes *message;    /* of the collective, where it is a message; else NULL */
@@ -225,6 +236,12 @@ gy_device *gy_device_lane_device(const gy_device_lane *lane);
 /** Push the task of a step that is_on_device or is a copy; `task` has all but `run` and `lane`.
  */
 gy_status gy_device_lane_push(gy_device_lane *lane, gy_task *task);
+/** The same of a group; its first step's task. */
+gy_status gy_device_lane_push_group(gy_device_lane *lane, gy_device_group *group,
+                                    gy_task *task);
+/** Find groups among the steps of a program, which are all there; copies there move before the
+ * kernels that do not touch their memory. */
+gy_status gy_device_group_steps(gy_program *program);
 /** The kernel of a step, whose call has its memory. */
 gy_status gy_device_lane_prepare(gy_device_lane *lane, gy_program_step *step);
 /** Wait until all that was queued has ended, well or not. NULL: nothing is queued. */

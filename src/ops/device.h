@@ -7,6 +7,8 @@
 
 #include "ops/ops.h"
 
+#include <gyre/info.h>
+
 typedef struct gy_device gy_device;
 
 /** What a choice of nodes for a device reckons with. */
@@ -18,6 +20,13 @@ typedef struct gy_device_rates {
     double host_flops_s, host_bytes_s; /* of the CPU */
     uint64_t memory_bytes;             /* for values; 0: no limit */
 } gy_device_rates;
+
+/** A kernel's launch; or without a kernel a copy of inputs[1] over inputs[0], both there. */
+typedef struct gy_device_work {
+    void *kernel;
+    const gy_kernel_call *call;
+    const char *name; /* of the node, for messages */
+} gy_device_work;
 
 /**
  * Launches and copies act as if each began when all before it had ended. They return when they
@@ -38,6 +47,9 @@ typedef struct gy_device_ops {
     void (*release)(gy_device *device, void *kernel);
     /** Queue it: data and workspace of `call` are addresses there. */
     gy_status (*launch)(gy_device *device, void *kernel, const gy_kernel_call *call);
+    /** Optional: queue them all, in their order. The same again may cost less. A failure names
+     * its node. */
+    gy_status (*launch_all)(gy_device *device, const gy_device_work *work, int count);
     /** Memory there, aligned to 256 bytes. GY_NOMEM says what was asked, what is free. */
     gy_status (*take)(gy_device *device, size_t size_bytes, void **address);
     /** What was queued before may still use it. */
@@ -50,11 +62,13 @@ typedef struct gy_device_ops {
                            uint64_t *mark);
     /** Queue a copy within its memory; the two do not overlap. */
     gy_status (*copy_inside)(gy_device *device, void *to, const void *from, size_t size_bytes);
-    /** Has a copy ended, with all before it? GY_AGAIN: not yet. A failure of what was queued
-     * (an index outside its range names its node), which stays. */
+    /** Has a copy ended, with all before it that go the same way? GY_AGAIN: not yet. A failure
+     * of what was queued (an index outside its range names its node), which stays. */
     gy_status (*poll)(gy_device *device, uint64_t mark);
     /** Has all that was queued ended well? Waits for it, at most until the deadline. */
     gy_status (*finish)(gy_device *device, gy_deadline deadline);
+    /** Optional: what it has done so far. */
+    void (*count)(gy_device *device, gy_device_counts *counts);
 } gy_device_ops;
 
 struct gy_device {

@@ -253,8 +253,23 @@ typedef struct scene {
     gy_cuda_address a, b;
     gy_text image;
     gy_cuda_module *module;
+    gy_cuda_graph_exec *graph;
     float got[FLOATS];
 } scene;
+
+static gy_status capture(scene *s, gy_cuda_function *kernel, gy_cuda_grid grid, void *words)
+{
+    GY_TRY(gy_cuda_capture_begin(s->device, s->streams[0]));
+    const gy_status status =
+        gy_cuda_launch_kernel(s->device, s->streams[0], kernel, grid, words);
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_cuda_capture_cancel(s->device, s->streams[0]);
+        return gy_error_raise(&error);
+    }
+    return gy_cuda_capture_end(s->device, s->streams[0], &s->graph);
+}
 
 static gy_status compute(scene *s)
 {
@@ -268,8 +283,12 @@ static gy_status compute(scene *s)
     scale_words words = {.from = s->a, .to = s->b, .count = FLOATS, .by = 0.5};
     const gy_cuda_grid grid = {.blocks = (FLOATS + 63) / 64, .threads = 64};
     GY_TRY(gy_cuda_launch_kernel(s->device, s->streams[0], kernel, grid, &words));
-    words = (scale_words){.from = s->b, .to = s->b, .count = FLOATS / 2, .by = -4};
-    GY_TRY(gy_cuda_launch_kernel(s->device, s->streams[0], kernel, grid, &words));
+    words = (scale_words){.from = s->b, .to = s->b, .count = FLOATS / 2, .by = -2};
+    GY_TRY(capture(s, kernel, grid, &words));
+    words.by = 1e9; /* the graph has a copy */
+    for (int i = 0; i < 2; i++) {
+        GY_TRY(gy_cuda_graph_launch(s->device, s->streams[0], s->graph));
+    }
     GY_TRY(gy_cuda_event_record(s->device, s->streams[0], &s->event));
     GY_TRY(gy_cuda_stream_after(s->device, s->streams[1], s->event));
     GY_TRY(gy_cuda_fill(s->device, s->streams[1], s->a, 0, sizeof(sent)));
@@ -300,6 +319,7 @@ static void end(scene *s)
         gy_cuda_memory_free(s->device, s->streams[0], s->a);
         gy_cuda_memory_free(s->device, s->streams[0], s->b);
         gy_cuda_event_drop(s->device, s->event);
+        gy_cuda_graph_free(s->device, s->graph);
         gy_cuda_stream_close(s->device, s->streams[0]);
         gy_cuda_stream_close(s->device, s->streams[1]);
         gy_cuda_module_close(s->device, s->module);
@@ -316,7 +336,7 @@ GY_TEST(kernels_compute_in_the_order_of_streams)
         standin->reset(gy_random_u64(&random));
         assert_ok(begin(&s));
         for (int i = 0; i < FLOATS; i++) {
-            const double wanted = i < FLOATS / 2 ? -2.0 * i : i < FLOATS - 1 ? 0.5 * i : 0;
+            const double wanted = i < FLOATS / 2 ? 2.0 * i : i < FLOATS - 1 ? 0.5 * i : 0;
             assert_true(s.got[i] == (float)wanted);
         }
         end(&s);
@@ -363,7 +383,7 @@ GY_TEST(a_text_that_does_not_compile_is_named)
  * others. */
 static bool is_forgiven(const char *symbol)
 {
-    return strstr(symbol, "Destroy_v2") != NULL || strstr(symbol, "Free") != NULL ||
+    return strstr(symbol, "Destroy") != NULL || strstr(symbol, "Free") != NULL ||
            strstr(symbol, "Unload") != NULL || strstr(symbol, "Release") != NULL ||
            strstr(symbol, "cuGetError") != NULL;
 }

@@ -69,6 +69,9 @@ static fed feed_of(gy_dtype dtype, uint64_t seed, int64_t label)
     return f;
 }
 
+/* Of the last step of the last training on a device. */
+static gy_device_counts last_step;
+
 /* Losses of some steps, and how many nodes ran on the device. */
 static gy_status train(gy_dtype dtype, gy_device *device, int64_t label, double losses[STEPS],
                        int *there)
@@ -85,11 +88,21 @@ static gy_status train(gy_dtype dtype, gy_device *device, int64_t label, double 
     }
     *there = 0;
     for (int step = 0; step < STEPS && error.status == GY_OK; step++) {
+        gy_device_counts before = {0};
+        if (device != NULL) {
+            device->ops->count(device, &before);
+        }
         (void)gy_error_keep(
             &error, gy_session_run(session, feeds, 2, 0, n.fetches, 1 + PARAMETERS, results));
         if (error.status == GY_OK) {
             losses[step] = gy_tensor_get(results[0], 0);
             gy_tensor_drop(results[0]);
+        }
+        if (device != NULL) {
+            device->ops->count(device, &last_step);
+            last_step.kernels -= before.kernels;
+            last_step.launches -= before.launches;
+            last_step.graphs -= before.graphs;
         }
     }
     const gy_graph *graph = session->program_count > 0
@@ -123,6 +136,10 @@ GY_TEST(a_session_on_a_device_has_the_losses_of_the_cpu)
             assert_true(fabs(alone[step] - both[step]) <= tolerance * fabs(alone[step]));
         }
         assert_true(both[STEPS - 1] < both[0]);
+        printf("last step: %d kernels, %d launches, %d of graphs\n", (int)last_step.kernels,
+               (int)last_step.launches, (int)last_step.graphs);
+        assert_true(last_step.kernels >= 8 && last_step.graphs >= 1);
+        assert_true(last_step.launches <= 6 && last_step.launches < last_step.kernels);
         gy_cuda_executor_close(device);
         standin_expect_clean();
     }
@@ -175,7 +192,9 @@ GY_TEST(a_call_that_fails_ends_the_run)
     static const char *const symbols[] = {
         "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord",
         "cuEventQuery",   "cuMemAllocAsync",      "cuModuleLoadDataEx",   "cuMemsetD8Async",
-        "cublasLtMatmul", "cuEventCreate",        "cuModuleGetFunction",  "cuMemHostAlloc"};
+        "cublasLtMatmul", "cuEventCreate",        "cuModuleGetFunction",  "cuMemHostAlloc",
+        "cuStreamWaitEvent", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
+        "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
     standin_needed();
     gy_log_set_level(GY_LOG_ERROR);
     for (size_t i = 0; i < GY_COUNT(symbols); i++) {

@@ -53,7 +53,10 @@ static void expect(const char *line)
 
 GY_TEST(ranks_with_a_device_each_have_the_losses_of_the_cpu)
 {
-    expect("on 1 1 && grep -qx 'device 1 (Stand-in 1): rank 0' said");
+    expect("on 1 1 --stats && grep -qx 'device 1 (Stand-in 1): rank 0' said && "
+           "! grep -q 'kernels in' plain && grep -Eqx '  device: [1-9][0-9]* kernels in "
+           "[1-9][0-9]* launches, [1-9][0-9]* of them graphs; [1-9][0-9]* copies there of .* "
+           "[KM]iB, [1-9][0-9]* back of .*B' said");
     expect("on 2 auto && grep -qx 'device 0 (Stand-in 0): rank 0' said && "
            "grep -qx 'device 1 (Stand-in 1): rank 1' said");
     expect("on 2 1,0 --zero 3 && grep -qx 'device 1 (Stand-in 1): rank 0' said");

@@ -146,6 +146,101 @@ static void work_without_a_context(bench *b)
     assert_int_equal(b->driver->context_release(0), 0);
 }
 
+/* ---- captures ---- */
+
+static gy_cuda_graph *capture_fill(bench *b, gy_cuda_address to)
+{
+    gy_cuda_graph *graph = NULL;
+    assert_int_equal(b->driver->capture_begin(b->one, GY_CUDA_CAPTURE_THREAD), 0);
+    assert_int_equal(b->driver->memory_set(to, 1, BYTES, b->one), 0);
+    assert_int_equal(b->driver->capture_end(b->one, &graph), 0);
+    return graph;
+}
+
+/* What it was captured for may not be called meanwhile: the capture is lost. */
+static void expect_lost_capture(bench *b)
+{
+    gy_cuda_graph *graph = NULL;
+    assert_int_equal(b->driver->capture_end(b->one, &graph), GY_CUDA_CAPTURE_INVALIDATED);
+    assert_null(graph);
+}
+
+static void ask_while_it_captures(bench *b)
+{
+    assert_int_equal(b->driver->capture_begin(b->one, GY_CUDA_CAPTURE_THREAD), 0);
+    (void)b->driver->stream_query(b->two);
+    expect_lost_capture(b);
+}
+
+static void allocate_while_it_captures(bench *b)
+{
+    void *memory = NULL;
+    assert_int_equal(b->driver->capture_begin(b->one, GY_CUDA_CAPTURE_THREAD), 0);
+    assert_int_equal(b->driver->host_alloc(&memory, BYTES, 0), 0);
+    expect_lost_capture(b);
+    assert_int_equal(b->driver->host_free(memory), 0);
+}
+
+static void record_while_it_captures(bench *b)
+{
+    assert_int_equal(b->driver->capture_begin(b->one, GY_CUDA_CAPTURE_THREAD), 0);
+    assert_int_equal(b->driver->event_record(b->event, b->two), 0);
+    expect_lost_capture(b);
+}
+
+static void capture_twice(bench *b)
+{
+    gy_cuda_graph *graph = NULL;
+    assert_int_equal(b->driver->capture_begin(b->one, GY_CUDA_CAPTURE_THREAD), 0);
+    assert_int_not_equal(b->driver->capture_begin(b->one, GY_CUDA_CAPTURE_THREAD), 0);
+    assert_int_not_equal(b->driver->capture_end(b->one, &graph), 0);
+}
+
+static void end_without_a_capture(bench *b)
+{
+    gy_cuda_graph *graph = NULL;
+    assert_int_not_equal(b->driver->capture_end(b->one, &graph), 0);
+}
+
+static void launch_with_memory_that_is_freed(bench *b)
+{
+    gy_cuda_graph_exec *exec = NULL;
+    gy_cuda_address other = 0;
+    assert_ok(gy_cuda_memory_alloc(b->device, b->one, BYTES, &other));
+    gy_cuda_graph *graph = capture_fill(b, other);
+    assert_int_equal(b->driver->graph_instantiate(&exec, graph, 0), 0);
+    gy_cuda_memory_free(b->device, b->one, other);
+    assert_int_not_equal(b->driver->graph_launch(exec, b->one), 0);
+    assert_int_equal(b->driver->graph_destroy(graph), 0);
+    assert_int_equal(b->driver->graph_exec_destroy(exec), 0);
+}
+
+static void launch_a_graph_unordered(bench *b)
+{
+    gy_cuda_graph_exec *exec = NULL;
+    gy_cuda_graph *graph = capture_fill(b, b->block);
+    assert_int_equal(b->driver->graph_instantiate(&exec, graph, 0), 0);
+    assert_ok(gy_cuda_fill(b->device, b->two, b->block, 2, BYTES));
+    assert_int_equal(b->driver->graph_launch(exec, b->one), 0);
+    assert_int_equal(b->driver->graph_destroy(graph), 0);
+    assert_int_equal(b->driver->graph_exec_destroy(exec), 0);
+}
+
+static void destroy_a_graph_twice(bench *b)
+{
+    gy_cuda_graph *graph = capture_fill(b, b->block);
+    assert_int_equal(b->driver->graph_destroy(graph), 0);
+    assert_int_not_equal(b->driver->graph_destroy(graph), 0);
+}
+
+static void instantiate_with_unknown_flags(bench *b)
+{
+    gy_cuda_graph_exec *exec = NULL;
+    gy_cuda_graph *graph = capture_fill(b, b->block);
+    assert_int_not_equal(b->driver->graph_instantiate(&exec, graph, 8), 0);
+    assert_int_equal(b->driver->graph_destroy(graph), 0);
+}
+
 GY_TEST(liberties_are_complaints)
 {
     static const struct {
@@ -169,6 +264,16 @@ GY_TEST(liberties_are_complaints)
         {pass_unknown_flags, "unknown flags"},
         {ask_for_an_unknown_attribute, "unknown attribute"},
         {work_without_a_context, "no context is current"},
+        {ask_while_it_captures, "cuStreamQuery: while this thread captures a stream"},
+        {allocate_while_it_captures, "cuMemHostAlloc: while this thread captures a stream"},
+        {record_while_it_captures, "cuEventRecord: while this thread captures a stream"},
+        {capture_twice, "cuStreamBeginCapture_v2: "},
+        {end_without_a_capture, "this thread captures no such stream"},
+        {launch_with_memory_that_is_freed, "cuMemsetD8Async"},
+        {launch_a_graph_unordered,
+         "cuMemsetD8Async in stream 0 and cuMemsetD8Async in stream 1"},
+        {destroy_a_graph_twice, "cuGraphDestroy: no graph"},
+        {instantiate_with_unknown_flags, "unknown flags"},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         bench b = begin();
@@ -193,6 +298,26 @@ static void order_by_the_host(bench *b)
     assert_ok(gy_cuda_fill(b->device, b->two, b->block, 2, BYTES));
 }
 
+/* What is captured does not run, and its graph does so each time that it is launched. */
+static void launch_a_graph(bench *b)
+{
+    gy_cuda_graph_exec *exec = NULL;
+    const char *bytes = b->pinned;
+    assert_ok(gy_cuda_fill(b->device, b->one, b->block, 7, BYTES));
+    gy_cuda_graph *graph = capture_fill(b, b->block);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(b->driver->copy_out(b->pinned, b->block, BYTES, b->one), 0);
+        assert_ok(gy_cuda_stream_wait(b->device, b->one, soon()));
+        assert_int_equal(bytes[BYTES - 1], i == 0 ? 7 : 1);
+        if (i == 0) {
+            assert_int_equal(b->driver->graph_instantiate(&exec, graph, 0), 0);
+            assert_int_equal(b->driver->graph_destroy(graph), 0);
+        }
+        assert_int_equal(b->driver->graph_launch(exec, b->one), 0);
+    }
+    assert_int_equal(b->driver->graph_exec_destroy(exec), 0); /* its last launch ends */
+}
+
 static void read_side_by_side(bench *b)
 {
     assert_int_equal(b->driver->copy_out(b->pinned, b->block, 1, b->one), 0);
@@ -201,7 +326,7 @@ static void read_side_by_side(bench *b)
 
 GY_TEST(what_is_ordered_is_none)
 {
-    void (*const cases[])(bench * b) = {order_by_an_event, order_by_the_host,
+    void (*const cases[])(bench * b) = {order_by_an_event, order_by_the_host, launch_a_graph,
                                         read_side_by_side};
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         bench b = begin();
@@ -250,6 +375,30 @@ GY_TEST(streams_run_in_any_order_of_a_seed)
     assert_true(times[1] > 0 && times[2] > 0 && times[3] > 0);
 }
 
+GY_TEST(a_wait_is_for_the_record_that_it_saw)
+{
+    enum { FIRST = 1u << 0 };
+    gy_cuda_event *behind = NULL;
+    bench b = begin();
+    standin->hold(FIRST);
+    assert_int_equal(b.driver->event_record(b.event, b.one), 0);
+    assert_ok(gy_cuda_stream_after(b.device, b.two, b.event));
+    assert_ok(gy_cuda_event_record(b.device, b.two, &behind));
+    gy_cuda_stream *third = NULL;
+    assert_ok(gy_cuda_stream_open(b.device, &third));
+    assert_int_equal(b.driver->event_record(b.event, third), 0);
+    assert_ok(gy_cuda_event_wait(b.device, b.event, soon()));
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(gy_cuda_event_poll(b.device, behind), GY_AGAIN);
+    }
+    standin->hold(0);
+    assert_ok(gy_cuda_event_wait(b.device, behind, soon()));
+    gy_cuda_event_drop(b.device, behind);
+    gy_cuda_stream_close(b.device, third);
+    end(&b);
+    standin_expect_clean();
+}
+
 /* In a process of its own; how it ends. */
 static int end_of(void (*body)(void))
 {
@@ -271,6 +420,13 @@ static void leave_memory(void)
     gy_cuda_pinned_free(b.device, b.pinned);
 }
 
+static void leave_a_graph(void)
+{
+    bench b = begin();
+    (void)capture_fill(&b, b.block);
+    end(&b);
+}
+
 static void read_on_the_host(void)
 {
     signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would tell of it */
@@ -283,6 +439,8 @@ GY_TEST(leaks_and_reads_by_the_host_end_the_process)
 {
     standin->reset(1);
     int status = end_of(leave_memory);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == STANDIN_EXIT);
+    status = end_of(leave_a_graph);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == STANDIN_EXIT);
     status = end_of(read_on_the_host);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);

@@ -34,7 +34,6 @@ static struct {
     size_t size_bytes;
 } host_blocks[HOST_BLOCKS_MAX];
 static size_t reserved_bytes, kept_bytes;
-static gy_cuda_event always; /* has happened */
 static _Thread_local gy_cuda_context *current;
 
 /* ---- calls and complaints ---- */
@@ -125,6 +124,9 @@ int standin_leave(int code)
     if (is_lost(code)) {
         lose_all();
     }
+    if (code != 0 && code != GY_CUDA_NOT_READY) {
+        standin_capture_failed();
+    }
     pthread_mutex_unlock(&lock);
     return code;
 }
@@ -136,6 +138,7 @@ int standin_enter_context(const char *symbol)
     if (code != 0) {
         return code;
     }
+    standin_capture_check(symbol);
     if (current == NULL || current->holders == 0) {
         standin_complain("%s: no context is current", symbol);
         return GY_CUDA_INVALID_CONTEXT;
@@ -230,6 +233,8 @@ static const char *const texts[][3] = {
     {"400", "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {"500", "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {"719", "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {"900", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted while capturing"},
+    {"901", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "a call failed while capturing"},
 };
 
 static int error_text(int code, const char **text, int column)
@@ -398,8 +403,7 @@ static int memory_alloc(gy_cuda_address *address, size_t size_bytes, gy_cuda_str
         }
     }
     reserve();
-    standin_work *work = standin_push(stream, STANDIN_WAIT); /* for nothing: a place in order */
-    work->event = &always;
+    (void)standin_push(stream, STANDIN_WAIT); /* for nothing: a place in order */
     standin_use_block(stream, block, true, by);
     *address = block->address;
     return 0;
@@ -626,11 +630,16 @@ static void order(uint64_t seed)
     pthread_mutex_unlock(&lock);
 }
 
-static void stall(bool is_stalled)
+static void hold(unsigned streams)
 {
     pthread_mutex_lock(&lock);
-    standin_order_stall(is_stalled);
+    standin_order_hold(streams);
     pthread_mutex_unlock(&lock);
+}
+
+static void stall(bool is_stalled)
+{
+    hold(is_stalled ? ~0u : 0);
 }
 
 static int live(void)
@@ -650,6 +659,7 @@ const standin_hooks *standin_get(void)
                                         .complaints = complaints,
                                         .order = order,
                                         .stall = stall,
+                                        .hold = hold,
                                         .live = live};
     return &hooks;
 }

@@ -5,11 +5,11 @@
 gy_cuda_stream standin_streams[STANDIN_STREAMS_MAX];
 static standin_clock host;
 static uint64_t seed, state;
-static bool is_stalled;
+static unsigned held; /* a bit a stream */
 
-void standin_order_stall(bool becomes_stalled)
+void standin_order_hold(unsigned streams)
 {
-    is_stalled = becomes_stalled;
+    held = streams;
 }
 
 void standin_order_reset(uint64_t new_seed)
@@ -94,7 +94,8 @@ static standin_work *ready_work(gy_cuda_stream *stream)
 {
     standin_work *work = &stream->work[stream->begun % STANDIN_WORK_MAX];
     if (!stream->is_alive || stream->begun == stream->pushed ||
-        (work->kind == STANDIN_WAIT && work->event->done < work->generation)) {
+        (work->kind == STANDIN_WAIT && work->behind != NULL &&
+         work->behind->begun <= work->place)) {
         return NULL;
     }
     return work;
@@ -107,11 +108,11 @@ int standin_run(int count)
         gy_cuda_stream *ready[STANDIN_STREAMS_MAX];
         uint64_t ready_count = 0;
         for (int i = 0; i < STANDIN_STREAMS_MAX; i++) {
-            if (ready_work(&standin_streams[i]) != NULL) {
+            if ((held >> i & 1) == 0 && ready_work(&standin_streams[i]) != NULL) {
                 ready[ready_count++] = &standin_streams[i];
             }
         }
-        if (ready_count == 0 || is_stalled) {
+        if (ready_count == 0) {
             break;
         }
         gy_cuda_stream *chosen = ready[standin_random(ready_count)];
@@ -138,6 +139,9 @@ void standin_order_drop(void)
 
 standin_work *standin_push(gy_cuda_stream *stream, standin_kind kind)
 {
+    if (stream->graph != NULL) {
+        return standin_capture_push(stream, kind);
+    }
     while (stream->pushed - stream->begun == STANDIN_WORK_MAX && standin_run(1) > 0) {
     }
     STANDIN_EXPECT(stream->pushed - stream->begun < STANDIN_WORK_MAX); /* it waits for ever */
@@ -163,6 +167,10 @@ static void expect_behind(const gy_cuda_stream *stream, const standin_block *blo
 void standin_use_block(gy_cuda_stream *stream, standin_block *block, bool writes,
                        const char *by)
 {
+    if (stream->graph != NULL) {
+        standin_capture_use(stream, block, writes, by);
+        return;
+    }
     const standin_use use = {
         .stream = stream->index, .tick = stream->clock.at[stream->index], .by = by};
     if (block->written.by != NULL) {

@@ -1,7 +1,7 @@
 # The libraries of the stand-in for a device, in a folder that GYRE_CUDA_LIBRARIES names.
 if(NOT TARGET standin_cuda)
     set(standin ${CMAKE_SOURCE_DIR}/tests/standin)
-    add_library(standin_cuda SHARED ${standin}/driver.c ${standin}/memory.c ${standin}/order.c ${standin}/work.c)
+    add_library(standin_cuda SHARED ${standin}/driver.c ${standin}/graph.c ${standin}/memory.c ${standin}/order.c ${standin}/work.c)
     add_library(standin_nvrtc SHARED ${standin}/nvrtc.c)
     add_library(standin_cublasLt SHARED ${standin}/blas.c)
     foreach(name cuda nvrtc cublasLt)

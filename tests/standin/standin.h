@@ -49,6 +49,9 @@ typedef struct standin_hooks {
     void (*order)(uint64_t seed);
     /** Nothing runs, until it is ended. */
     void (*stall)(bool is_stalled);
+    /** Nothing of the streams whose bits are set runs; streams count from 0 as they are made.
+     */
+    void (*hold)(unsigned streams);
     /** Whatever was made and is not released. */
     int (*live)(void);
 } standin_hooks;

@@ -42,6 +42,8 @@ typedef struct standin_block {
 struct gy_cuda_event {
     bool is_alive;
     uint64_t recorded, done; /* generations */
+    gy_cuda_stream *stream;  /* of the last record; NULL: it has happened */
+    uint64_t place;          /* of the last record in it */
     standin_clock clock;
 };
 
@@ -80,8 +82,10 @@ typedef struct standin_work {
     const char *from;
     size_t size_bytes;
     unsigned char value;
-    gy_cuda_event *event;
+    gy_cuda_event *event; /* that is recorded */
     uint64_t generation;
+    gy_cuda_stream *behind; /* a wait: runs when `place` of that stream has; NULL: at once */
+    uint64_t place;
     standin_block *blocks[32]; /* that become accessible while it runs */
     int block_count;
     void (*call)(const void *arguments);
@@ -94,6 +98,7 @@ struct gy_cuda_stream {
     bool is_alive;
     int index;
     standin_clock clock;
+    gy_cuda_graph *graph;   /* that its work goes to while it is captured; else NULL */
     uint64_t begun, pushed; /* work [begun, pushed) waits in its ring */
     standin_work work[STANDIN_WORK_MAX];
 };
@@ -152,9 +157,18 @@ void standin_use_block(gy_cuda_stream *stream, standin_block *block, bool writes
                        const char *by);
 void standin_order_reset(uint64_t seed);
 uint64_t standin_order_seed(void);
-void standin_order_stall(bool is_stalled);
+void standin_order_hold(unsigned streams);
 /** The device is lost: what waits never runs. */
 void standin_order_drop(void);
+
+/* graph.c */
+/** Complains where this thread captures a stream and the call is none that may be captured. */
+void standin_capture_check(const char *symbol);
+/** A call of this thread has failed: what it captures is invalid. */
+void standin_capture_failed(void);
+standin_work *standin_capture_push(gy_cuda_stream *stream, standin_kind kind);
+void standin_capture_use(gy_cuda_stream *stream, const standin_block *block, bool writes,
+                         const char *by);
 
 /* memory.c */
 /** The block that holds all of [address, address + size_bytes); else a complaint and NULL. */

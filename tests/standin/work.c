@@ -33,6 +33,9 @@ static int stream_destroy(gy_cuda_stream *stream)
     if (!standin_is_stream(stream, "cuStreamDestroy")) {
         return GY_CUDA_INVALID_HANDLE;
     }
+    if (stream->graph != NULL) {
+        standin_complain("cuStreamDestroy: the stream is captured");
+    }
     if (stream->begun != stream->pushed) {
         standin_complain("cuStreamDestroy: work of the stream has not ended");
     }
@@ -112,6 +115,8 @@ static int event_record(gy_cuda_event *event, gy_cuda_stream *stream)
     standin_work *work = standin_push(stream, STANDIN_RECORD);
     work->event = event;
     work->generation = ++event->recorded;
+    event->stream = stream;
+    event->place = stream->pushed - 1;
     event->clock = stream->clock;
     return 0;
 }
@@ -139,8 +144,8 @@ static int stream_wait_event(gy_cuda_stream *stream, gy_cuda_event *event, unsig
         return standin_refuse(by, "unknown flags");
     }
     standin_work *work = standin_push(stream, STANDIN_WAIT);
-    work->event = event;
-    work->generation = event->recorded;
+    work->behind = event->stream; /* as it is now: it may be recorded again before this runs */
+    work->place = event->place;
     for (int i = 0; i <= STANDIN_STREAMS_MAX; i++) {
         stream->clock.at[i] = GY_MAX(stream->clock.at[i], event->clock.at[i]);
     }

@@ -69,3 +69,19 @@ gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm)
     }
     return status;
 }
+
+void gy_cli_device_report_counts(gy_model *model)
+{
+    gy_device_counts counts;
+    char there[32], back[32];
+    if (gy_session_device_counts(gy_model_session(model), &counts)) {
+        printf(
+            "  device: %llu kernels in %llu launches, %llu of them graphs; %llu copies there "
+            "of %s, %llu back of %s\n",
+            (unsigned long long)counts.kernels, (unsigned long long)counts.launches,
+            (unsigned long long)counts.graphs, (unsigned long long)counts.copies_there,
+            gy_cli_memory_text((double)counts.bytes_there, there),
+            (unsigned long long)counts.copies_back,
+            gy_cli_memory_text((double)counts.bytes_back, back));
+    }
+}

@@ -19,5 +19,8 @@ void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options
 /** Rank 0 prints which ranks trained on which device, unless none did. All ranks of `comm` call
  * it; NULL: this process is alone. */
 gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm);
+/** Print what the device of this rank has done in the training and its tests; nothing where it
+ * has none. */
+void gy_cli_device_report_counts(gy_model *model);
 
 #endif

@@ -441,6 +441,7 @@ static gy_status report_stats(const train_job *job)
     if (job->is_first) {
         gy_cli_report_updates(&job->result, job->is_text ? "characters" : "samples", per_sample,
                               peak_bytes);
+        gy_cli_device_report_counts(job->model);
     }
     const bool is_trained = job->result.steps > job->result.resumed_step;
     return job->is_first && is_trained && gy_comm_size(job->comm) > 1

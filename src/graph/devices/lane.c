@@ -17,7 +17,9 @@ struct gy_device_lane {
     gy_error stuck;         /* GUARDED(lock): one waited in vain; then all fails with it, since
                                the device may still write where its copies go */
     gy_mutex lock;
-    gy_program_step *first, *last; /* copies that have not ended, in their order */
+    struct copies {
+        gy_program_step *first, *last;
+    } there, back; /* that have not ended, in their order */
 };
 
 /* Keep the failure of a wait that was in vain. */
@@ -62,14 +64,13 @@ static gy_status settle(gy_device_lane *lane)
     return keep_stuck(lane, lane->device->ops->finish(lane->device, deadline));
 }
 
-static bool progress(void *arg)
+static bool end_copies(gy_device_lane *lane, struct copies *copies)
 {
-    gy_device_lane *lane = arg;
     bool any = false;
-    GY_ASSERT(lane->device != NULL);
+    GY_ASSERT(copies == &lane->there || copies == &lane->back);
     for (;;) {
         gy_mutex_lock(&lane->lock);
-        gy_program_step *step = lane->first;
+        gy_program_step *step = copies->first;
         gy_mutex_unlock(&lane->lock);
         gy_status status =
             step == NULL ? GY_AGAIN : lane->device->ops->poll(lane->device, step->copy.mark);
@@ -80,8 +81,8 @@ static bool progress(void *arg)
         any = true;
         atomic_store_explicit(&lane->end_ns, gy_now_ns(gy_env_real()), memory_order_relaxed);
         gy_mutex_lock(&lane->lock);
-        lane->first = step->copy.next;
-        lane->last = lane->first == NULL ? NULL : lane->last;
+        copies->first = step->copy.next;
+        copies->last = copies->first == NULL ? NULL : copies->last;
         gy_mutex_unlock(&lane->lock);
         gy_done *done = step->copy.done;
         GY_ASSERT(done != NULL && gy_devices_is_copy(step->node->op));
@@ -93,6 +94,14 @@ static bool progress(void *arg)
             gy_done_ok(done);
         }
     }
+}
+
+static bool progress(void *arg)
+{
+    gy_device_lane *lane = arg;
+    GY_ASSERT(lane->device != NULL);
+    const bool any = end_copies(lane, &lane->there);
+    return end_copies(lane, &lane->back) || any;
 }
 
 gy_status gy_device_lane_new(gy_device *device, gy_engine *engine, gy_device_lane **out)
@@ -123,7 +132,7 @@ void gy_device_lane_free(gy_device_lane *lane)
     if (lane == NULL) {
         return;
     }
-    GY_ASSERT(lane->first == NULL);
+    GY_ASSERT(lane->there.first == NULL && lane->back.first == NULL);
     gy_engine_remove_progress(lane->engine, progress, lane);
     gy_mutex_fini(&lane->lock);
     gy_free(lane);
@@ -148,17 +157,18 @@ static gy_status begin_copy(gy_device_lane *lane, gy_program_step *step, gy_done
 {
     const gy_device_ops *ops = lane->device->ops;
     const gy_view *from = &step->call.inputs[0], *to = &step->call.outputs[0];
+    const bool goes_there = step->node->op == &gy_ops_row_to_device;
+    struct copies *copies = goes_there ? &lane->there : &lane->back;
     GY_ASSERT(bytes_of(from) == bytes_of(to) && step->copy.done == NULL);
     gy_mutex_lock(&lane->lock);
-    const gy_status status =
-        (step->node->op == &gy_ops_row_to_device ? ops->copy_there : ops->copy_back)(
-            lane->device, to->data, from->data, bytes_of(from), &step->copy.mark);
+    const gy_status status = (goes_there ? ops->copy_there : ops->copy_back)(
+        lane->device, to->data, from->data, bytes_of(from), &step->copy.mark);
     if (status >= 0) {
         step->copy.done = done;
         step->copy.next = NULL;
         step->copy.begun_ns = gy_now_ns(gy_env_real());
-        *(lane->first == NULL ? &lane->first : &lane->last->copy.next) = step;
-        lane->last = step;
+        *(copies->first == NULL ? &copies->first : &copies->last->copy.next) = step;
+        copies->last = step;
     }
     gy_mutex_unlock(&lane->lock);
     return status;
@@ -200,6 +210,49 @@ gy_status gy_device_lane_push(gy_device_lane *lane, gy_task *task)
     GY_ASSERT(task->arg != NULL);
     task->run = run_step;
     task->lane = GY_LANE_NETWORK;
+    return gy_engine_push(lane->engine, task);
+}
+
+static gy_status queue_group(gy_device_lane *lane, const gy_device_group *group)
+{
+    const gy_device_ops *ops = lane->device->ops;
+    GY_ASSERT(group->work != NULL && group->first >= 0);
+    GY_TRY(check_stuck(lane));
+    if (ops->launch_all != NULL) {
+        return ops->launch_all(lane->device, group->work, group->count);
+    }
+    for (int32_t i = 0; i < group->count; i++) {
+        const gy_program_step *step = &group->program->steps[group->first + i];
+        const gy_status status = queue(lane, step);
+        if (status < 0) {
+            return gy_fail_within(status, "node %s", step->node->name);
+        }
+    }
+    return GY_OK;
+}
+
+static void run_group(void *arg, gy_done *done)
+{
+    const gy_device_group *group = arg;
+    GY_ASSERT(group->count > 1 && group->program->session->lane != NULL);
+    const gy_status status = queue_group(group->program->session->lane, group);
+    if (status < 0) {
+        gy_done_fail(done, status);
+    } else {
+        gy_done_ok(done);
+    }
+}
+
+gy_status gy_device_lane_push_group(gy_device_lane *lane, gy_device_group *group, gy_task *task)
+{
+    GY_ASSERT(group->mutate_count > 0 && task->scope != NULL);
+    task->run = run_group;
+    task->arg = group;
+    task->lane = GY_LANE_NETWORK;
+    task->reads = group->reads;
+    task->read_count = group->read_count;
+    task->mutates = group->mutates;
+    task->mutate_count = group->mutate_count;
     return gy_engine_push(lane->engine, task);
 }
 

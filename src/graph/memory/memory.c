@@ -443,6 +443,24 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
     return grow_scratch(p, slot, GY_STORAGE_OWN, size_bytes);
 }
 
+/* The device orders copies and kernels by the memory that was taken from it: what is copied
+ * has memory of its own, so that no copy waits for kernels which use other values. */
+static void keep_copied(const planner *p)
+{
+    for (int32_t i = 0; i < p->graph->node_count; i++) {
+        const gy_graph_node *node = &p->graph->nodes[i];
+        const bool comes = node->op == &gy_ops_row_to_device;
+        if (!comes && node->op != &gy_ops_row_to_host) {
+            continue;
+        }
+        const int32_t value = comes ? node->first_value : base_of(p, node->inputs[0]);
+        GY_ASSERT(value >= 0 && p->plan->of_value[value] >= 0);
+        gy_storage *storage = &p->plan->buffers[p->plan->of_value[value]];
+        GY_ASSERT(storage->kind != GY_STORAGE_OWN);
+        storage->is_kept = storage->is_kept || storage->kind == GY_STORAGE_DEVICE;
+    }
+}
+
 static void place_all(planner *p)
 {
     int32_t turn = 0;
@@ -461,6 +479,7 @@ static void place_all(planner *p)
         GY_ASSERT(p->plan->of_workspace[i] < p->plan->buffer_count);
         release_after(p, i);
     }
+    keep_copied(p);
 }
 
 gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,

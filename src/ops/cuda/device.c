@@ -37,8 +37,7 @@ void gy_cuda_device_warn(gy_cuda_device *device, gy_status status)
 /* Which device this thread's calls go to. */
 static _Thread_local uint64_t entered;
 
-/* A device that is lost still takes back what was made of it. */
-static gy_status enter_anyway(gy_cuda_device *device)
+gy_status gy_cuda_device_enter_anyway(gy_cuda_device *device)
 {
     if (entered != device->id) {
         GY_CUDA_DEVICE_TRY(device, context_set, device->context);
@@ -52,7 +51,7 @@ gy_status gy_cuda_device_enter(gy_cuda_device *device)
     if (atomic_load_explicit(&device->is_lost, memory_order_acquire)) {
         return gy_error_raise(&device->lost);
     }
-    return enter_anyway(device);
+    return gy_cuda_device_enter_anyway(device);
 }
 
 /* ---- life ---- */
@@ -99,7 +98,7 @@ gy_status gy_cuda_device_open(int index, size_t staging_bytes, gy_cuda_device **
 
 static void close_context(gy_cuda_device *device)
 {
-    gy_cuda_device_warn(device, enter_anyway(device));
+    gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
     for (int i = 0; i < 2; i++) {
         gy_cuda_event_drop(device, device->halves[i].event);
         gy_cuda_pinned_free(device, device->halves[i].memory);
@@ -132,7 +131,7 @@ const gy_cuda_properties *gy_cuda_device_properties(const gy_cuda_device *device
     return &device->properties;
 }
 
-static void count_live(gy_cuda_device *device, int change)
+void gy_cuda_device_count_live(gy_cuda_device *device, int change)
 {
     const int before = atomic_fetch_add_explicit(&device->live, change, memory_order_relaxed);
     GY_ASSERT(before + change >= 0);
@@ -188,7 +187,7 @@ gy_status gy_cuda_memory_alloc(gy_cuda_device *device, gy_cuda_stream *stream,
         return refuse_memory(device, size_bytes);
     }
     GY_TRY(gy_cuda_device_check(device, code, gy_cuda_symbol.memory_alloc));
-    count_live(device, 1);
+    gy_cuda_device_count_live(device, 1);
     *address = made;
     return GY_OK;
 }
@@ -197,9 +196,9 @@ void gy_cuda_memory_free(gy_cuda_device *device, gy_cuda_stream *stream,
                          gy_cuda_address address)
 {
     if (address != 0) {
-        gy_cuda_device_warn(device, enter_anyway(device));
+        gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
         GY_CUDA_DEVICE_RELEASE(device, memory_free, address, stream);
-        count_live(device, -1);
+        gy_cuda_device_count_live(device, -1);
     }
 }
 
@@ -209,7 +208,7 @@ gy_status gy_cuda_pinned_alloc(gy_cuda_device *device, size_t size_bytes, void *
     GY_TRY(gy_cuda_device_enter(device));
     void *made = NULL;
     GY_CUDA_DEVICE_TRY(device, host_alloc, &made, size_bytes, GY_CUDA_HOST_PORTABLE);
-    count_live(device, 1);
+    gy_cuda_device_count_live(device, 1);
     *memory = made;
     return GY_OK;
 }
@@ -217,9 +216,9 @@ gy_status gy_cuda_pinned_alloc(gy_cuda_device *device, size_t size_bytes, void *
 void gy_cuda_pinned_free(gy_cuda_device *device, void *memory)
 {
     if (memory != NULL) {
-        gy_cuda_device_warn(device, enter_anyway(device));
+        gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
         GY_CUDA_DEVICE_RELEASE(device, host_free, memory);
-        count_live(device, -1);
+        gy_cuda_device_count_live(device, -1);
     }
 }
 
@@ -230,7 +229,7 @@ gy_status gy_cuda_stream_open(gy_cuda_device *device, gy_cuda_stream **stream)
     GY_TRY(gy_cuda_device_enter(device));
     gy_cuda_stream *made = NULL;
     GY_CUDA_DEVICE_TRY(device, stream_create, &made, GY_CUDA_STREAM_NON_BLOCKING);
-    count_live(device, 1);
+    gy_cuda_device_count_live(device, 1);
     *stream = made;
     return GY_OK;
 }
@@ -239,9 +238,9 @@ void gy_cuda_stream_close(gy_cuda_device *device, gy_cuda_stream *stream)
 {
     if (stream != NULL) {
         gy_cuda_device_warn(device, gy_cuda_stream_wait(device, stream, gy_deadline_after(10)));
-        gy_cuda_device_warn(device, enter_anyway(device));
+        gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
         GY_CUDA_DEVICE_RELEASE(device, stream_destroy, stream);
-        count_live(device, -1);
+        gy_cuda_device_count_live(device, -1);
     }
 }
 
@@ -254,7 +253,7 @@ static gy_status take_event(gy_cuda_device *device, gy_cuda_event **event)
     if (taken == NULL) {
         GY_CUDA_DEVICE_TRY(device, event_create, &taken, GY_CUDA_EVENT_UNTIMED);
     }
-    count_live(device, 1);
+    gy_cuda_device_count_live(device, 1);
     *event = taken;
     return GY_OK;
 }
@@ -272,10 +271,10 @@ void gy_cuda_event_drop(gy_cuda_device *device, gy_cuda_event *event)
     }
     gy_mutex_unlock(&device->lock);
     if (status < 0) {
-        gy_cuda_device_warn(device, enter_anyway(device));
+        gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
         GY_CUDA_DEVICE_RELEASE(device, event_destroy, event);
     }
-    count_live(device, -1);
+    gy_cuda_device_count_live(device, -1);
 }
 
 gy_status gy_cuda_event_record(gy_cuda_device *device, gy_cuda_stream *stream,
@@ -360,6 +359,66 @@ gy_status gy_cuda_stream_wait(gy_cuda_device *device, gy_cuda_stream *stream,
     return wait_for(device, poll_stream, stream, deadline);
 }
 
+/* ---- graphs: what is pushed once, to be launched as one ---- */
+
+gy_status gy_cuda_capture_begin(gy_cuda_device *device, gy_cuda_stream *stream)
+{
+    GY_ASSERT(stream != NULL);
+    GY_TRY(gy_cuda_device_enter(device));
+    GY_CUDA_DEVICE_TRY(device, capture_begin, stream, GY_CUDA_CAPTURE_THREAD);
+    return GY_OK;
+}
+
+gy_status gy_cuda_capture_end(gy_cuda_device *device, gy_cuda_stream *stream,
+                              gy_cuda_graph_exec **graph)
+{
+    GY_ASSERT(stream != NULL);
+    gy_cuda_graph *captured = NULL;
+    gy_cuda_graph_exec *made = NULL;
+    /* Also of a device that is lost: the stream is captured until it is ended. */
+    GY_CUDA_DEVICE_TRY(device, capture_end, stream, &captured);
+    GY_ASSERT(captured != NULL);
+    const gy_status status =
+        gy_cuda_device_check(device, device->driver->graph_instantiate(&made, captured, 0),
+                             gy_cuda_symbol.graph_instantiate);
+    gy_error error;
+    (void)gy_error_keep(&error, status);
+    GY_CUDA_DEVICE_RELEASE(device, graph_destroy, captured);
+    if (status < 0) {
+        return gy_error_raise(&error);
+    }
+    gy_cuda_device_count_live(device, 1);
+    *graph = made;
+    return GY_OK;
+}
+
+void gy_cuda_capture_cancel(gy_cuda_device *device, gy_cuda_stream *stream)
+{
+    GY_ASSERT(stream != NULL);
+    gy_cuda_graph *captured = NULL;
+    if (device->driver->capture_end(stream, &captured) == GY_CUDA_SUCCESS && captured != NULL) {
+        GY_CUDA_DEVICE_RELEASE(device, graph_destroy, captured);
+    }
+}
+
+gy_status gy_cuda_graph_launch(gy_cuda_device *device, gy_cuda_stream *stream,
+                               gy_cuda_graph_exec *graph)
+{
+    GY_ASSERT(stream != NULL && graph != NULL);
+    GY_TRY(gy_cuda_device_enter(device));
+    GY_CUDA_DEVICE_TRY(device, graph_launch, graph, stream);
+    return GY_OK;
+}
+
+void gy_cuda_graph_free(gy_cuda_device *device, gy_cuda_graph_exec *graph)
+{
+    if (graph != NULL) {
+        gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
+        GY_CUDA_DEVICE_RELEASE(device, graph_exec_destroy, graph);
+        gy_cuda_device_count_live(device, -1);
+    }
+}
+
 /* ---- kernels ---- */
 
 gy_status gy_cuda_module_open(gy_cuda_device *device, const gy_text *image, const char *name,
@@ -378,7 +437,7 @@ gy_status gy_cuda_module_open(gy_cuda_device *device, const gy_text *image, cons
         return gy_fail_within(status, "kernel of %s%s%.*s", name, log[0] != '\0' ? ": " : "",
                               (int)strcspn(log, "\n"), log);
     }
-    count_live(device, 1);
+    gy_cuda_device_count_live(device, 1);
     *module = made;
     return GY_OK;
 }
@@ -386,9 +445,9 @@ gy_status gy_cuda_module_open(gy_cuda_device *device, const gy_text *image, cons
 void gy_cuda_module_close(gy_cuda_device *device, gy_cuda_module *module)
 {
     if (module != NULL) {
-        gy_cuda_device_warn(device, enter_anyway(device));
+        gy_cuda_device_warn(device, gy_cuda_device_enter_anyway(device));
         GY_CUDA_DEVICE_RELEASE(device, module_unload, module);
-        count_live(device, -1);
+        gy_cuda_device_count_live(device, -1);
     }
 }
 

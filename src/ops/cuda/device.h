@@ -121,6 +121,31 @@ GY_MUST_CHECK gy_status gy_cuda_copy(gy_cuda_device *device, gy_cuda_stream *str
 GY_MUST_CHECK gy_status gy_cuda_fill(gy_cuda_device *device, gy_cuda_stream *stream,
                                      gy_cuda_address to, uint8_t value, size_t size_bytes);
 
+/* ---- graphs ---- */
+
+/**
+ * What this thread pushes to the stream from now on does not run: kernels, products and copies
+ * within the device become a graph. Until the capture is ended the thread calls nothing else,
+ * and no other thread uses the stream.
+ * @return GY_OK; GY_PEER; GY_STATE
+ */
+GY_MUST_CHECK gy_status gy_cuda_capture_begin(gy_cuda_device *device, gy_cuda_stream *stream);
+/**
+ * End it, well or not.
+ * @param graph  of what was pushed, which has not run; caller owns it: gy_cuda_graph_free
+ * @return GY_OK; GY_NOMEM; GY_UNSUPPORTED something cannot be captured; GY_PEER; GY_STATE
+ * @cost some 10 us a node
+ */
+GY_MUST_CHECK gy_status gy_cuda_capture_end(gy_cuda_device *device, gy_cuda_stream *stream,
+                                            gy_cuda_graph_exec **graph);
+/** End it; what was pushed is forgotten. */
+void gy_cuda_capture_cancel(gy_cuda_device *device, gy_cuda_stream *stream);
+/** Its work, behind all of `stream` so far. Its memory is what it was. @cost 10 us */
+GY_MUST_CHECK gy_status gy_cuda_graph_launch(gy_cuda_device *device, gy_cuda_stream *stream,
+                                             gy_cuda_graph_exec *graph);
+/** A launch that has not ended ends well all the same. NULL is fine. */
+void gy_cuda_graph_free(gy_cuda_device *device, gy_cuda_graph_exec *graph);
+
 /* ---- kernels ---- */
 
 /**

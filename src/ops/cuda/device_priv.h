@@ -33,6 +33,10 @@ struct gy_cuda_device {
 
 /** Make this thread's calls go to the device. GY_PEER it is lost */
 GY_MUST_CHECK gy_status gy_cuda_device_enter(gy_cuda_device *device);
+/** The same of a device that is lost, which still takes back what was made of it. */
+GY_MUST_CHECK gy_status gy_cuda_device_enter_anyway(gy_cuda_device *device);
+/** So many things more (or less) were made of it. */
+void gy_cuda_device_count_live(gy_cuda_device *device, int change);
 /** gy_cuda_check, "device N (NAME): " before the text; a lost device is remembered. */
 GY_MUST_CHECK gy_status gy_cuda_device_check(gy_cuda_device *device, int code,
                                              const char *symbol);

@@ -50,6 +50,8 @@ static gy_status status_of(int code)
     case GY_CUDA_NO_BINARY:
     case GY_CUDA_UNSUPPORTED_PTX:
     case GY_CUDA_NOT_SUPPORTED:
+    case GY_CUDA_CAPTURE_UNSUPPORTED:
+    case GY_CUDA_CAPTURE_INVALIDATED:
         return GY_UNSUPPORTED;
     default:
         return GY_STATE;

@@ -25,6 +25,8 @@ typedef struct gy_cuda_event gy_cuda_event;
 typedef struct gy_cuda_module gy_cuda_module;
 typedef struct gy_cuda_function gy_cuda_function;
 typedef struct gy_cuda_program gy_cuda_program;
+typedef struct gy_cuda_graph gy_cuda_graph;
+typedef struct gy_cuda_graph_exec gy_cuda_graph_exec; /* that can be launched */
 
 /** Results of the driver that are told apart (CUresult). */
 enum {
@@ -52,6 +54,8 @@ enum {
     GY_CUDA_CONTEXT_DESTROYED = 709,
     GY_CUDA_LAUNCH_FAILED = 719,
     GY_CUDA_NOT_SUPPORTED = 801,
+    GY_CUDA_CAPTURE_UNSUPPORTED = 900, /* what was called cannot be captured */
+    GY_CUDA_CAPTURE_INVALIDATED = 901, /* a call failed since the capture began */
     GY_CUDA_UNKNOWN = 999
 };
 
@@ -71,8 +75,9 @@ enum {
     GY_CUDA_HOST_PORTABLE = 1,
     GY_CUDA_STREAM_NON_BLOCKING = 1,
     GY_CUDA_EVENT_UNTIMED = 2,
-    GY_CUDA_JIT_LOG = 5,      /* char *, where the reason of a refused image is written */
-    GY_CUDA_JIT_LOG_BYTES = 6 /* its size, as a pointer */
+    GY_CUDA_CAPTURE_THREAD = 1, /* other threads may call what a capture forbids */
+    GY_CUDA_JIT_LOG = 5,        /* char *, where the reason of a refused image is written */
+    GY_CUDA_JIT_LOG_BYTES = 6   /* its size, as a pointer */
 };
 
 typedef struct gy_cuda_driver {

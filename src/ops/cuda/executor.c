@@ -1,6 +1,6 @@
 /*
- * An executor's queue. Copies go through pinned memory that is kept; what the host waits for
- * stands in a list in the order of the stream, each with its event.
+ * An executor's queues. Copies go through pinned memory that is kept; what the host waits for
+ * stands in a list of its queue in the order of the stream, each with its event.
  */
 #include "base/setting.h"
 #include "ops/cuda/executor_priv.h"
@@ -95,28 +95,56 @@ static gy_status begin_pending(gy_cuda_executor *executor, size_t size_bytes,
     return status;
 }
 
-/* It was pushed with `status`: it ends behind all that was pushed so far. Where no event can be
- * had its memory is given back once the stream is idle. */
-static gy_status end_pending(gy_cuda_executor *executor, gy_cuda_pending *pending,
-                             gy_status status)
+/* It was pushed with `status`: it ends behind all that was pushed to its queue so far. Where no
+ * event can be had its memory is given back once the stream is idle. */
+static gy_status end_pending(gy_cuda_executor *executor, gy_cuda_queue_kind kind,
+                             gy_cuda_pending *pending, gy_status status)
 {
+    gy_cuda_queue *queue = &executor->queues[kind];
     if (status == GY_OK) {
-        status = gy_cuda_event_record(executor->device, executor->stream, &pending->event);
+        status = gy_cuda_event_record(executor->device, queue->stream, &pending->event);
     }
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
-        if (gy_cuda_stream_wait(executor->device, executor->stream,
-                                gy_deadline_after(CLOSE_S)) == GY_TIMEOUT) {
+        if (gy_cuda_stream_wait(executor->device, queue->stream, gy_deadline_after(CLOSE_S)) ==
+            GY_TIMEOUT) {
             pending->buffer = NULL; /* the device may still copy: it is lost to us */
         }
         put_pending(executor, pending);
         return gy_error_raise(&error);
     }
-    pending->mark = ++executor->mark;
-    *(executor->first == NULL ? &executor->first : &executor->last->next) = pending;
-    executor->last = pending;
+    pending->mark = ++queue->mark;
+    pending->tick = queue->tick;
+    *(queue->first == NULL ? &queue->first : &queue->last->next) = pending;
+    queue->last = pending;
     return GY_OK;
+}
+
+/* Push a copy of `pending` between its pinned memory and the device. */
+static gy_status push_copy(gy_cuda_executor *executor, gy_cuda_queue_kind kind,
+                           gy_cuda_pending *pending, gy_cuda_address address)
+{
+    gy_status status = GY_OK;
+    if (pending->size_bytes > 0) {
+        const bool goes_there = kind == GY_CUDA_THERE;
+        gy_cuda_stream *stream = executor->queues[kind].stream;
+        const gy_cuda_access access = {.address = address, .writes = goes_there};
+        void *pinned = pending->buffer->memory;
+        status = gy_cuda_order_push(executor, kind, &access, 1);
+        if (status == GY_OK && goes_there) {
+            executor->counts.copies_there++;
+            executor->counts.bytes_there += pending->size_bytes;
+            status =
+                gy_cuda_push(executor->device, stream, address, pinned, pending->size_bytes);
+        } else if (status == GY_OK) {
+            executor->counts.copies_back += pending->has_faults ? 0 : 1;
+            executor->counts.bytes_back += pending->has_faults ? 0 : pending->size_bytes;
+            status =
+                gy_cuda_pull(executor->device, stream, pinned, address, pending->size_bytes);
+        }
+    }
+    return end_pending(executor, kind, pending, status);
 }
 
 /* Read the faults, if a kernel may have left one. */
@@ -129,9 +157,7 @@ static gy_status push_faults(gy_cuda_executor *executor)
     GY_TRY(begin_pending(executor, GY_CUDA_FAULTS_MAX * sizeof(uint64_t), &pending));
     pending->has_faults = true;
     executor->may_have_faults = false;
-    return end_pending(executor, pending,
-                       gy_cuda_pull(executor->device, executor->stream, pending->buffer->memory,
-                                    executor->faults, pending->size_bytes));
+    return push_copy(executor, GY_CUDA_BACK, pending, executor->faults);
 }
 
 static gy_status look_for_faults(gy_cuda_executor *executor, const gy_cuda_pending *pending)
@@ -147,59 +173,103 @@ static gy_status look_for_faults(gy_cuda_executor *executor, const gy_cuda_pendi
 }
 
 /* The first that is waited for has ended. */
-static gy_status complete(gy_cuda_executor *executor)
+static gy_status complete(gy_cuda_executor *executor, gy_cuda_queue *queue)
 {
-    gy_cuda_pending *pending = executor->first;
+    gy_cuda_pending *pending = queue->first;
     gy_status status = GY_OK;
     if (pending->has_faults) {
         status = look_for_faults(executor, pending);
     } else if (pending->to != NULL) {
         memcpy(pending->to, pending->buffer->memory, pending->size_bytes);
     }
-    executor->done = pending->mark;
-    executor->first = pending->next;
-    executor->last = executor->first != NULL ? executor->last : NULL;
+    queue->done = pending->mark;
+    queue->ended = pending->tick;
+    queue->first = pending->next;
+    queue->last = queue->first != NULL ? queue->last : NULL;
     put_pending(executor, pending);
     return gy_error_keep(&executor->failure, status);
 }
 
 /* Complete what has ended; GY_AGAIN when the mark is not among it. Locked. */
-static gy_status advance(gy_cuda_executor *executor, uint64_t mark, gy_deadline deadline)
+static gy_status advance(gy_cuda_executor *executor, gy_cuda_queue_kind kind, uint64_t mark,
+                         gy_deadline deadline)
 {
-    while (executor->done < mark) {
+    gy_cuda_queue *queue = &executor->queues[kind];
+    while (queue->done < mark) {
         if (executor->failure.status < 0) {
             return gy_error_raise(&executor->failure);
         }
-        GY_ASSERT(executor->first != NULL);
+        GY_ASSERT(queue->first != NULL);
         const gy_status status =
             deadline.at_ns == 0
-                ? gy_cuda_event_poll(executor->device, executor->first->event)
-                : gy_cuda_event_wait(executor->device, executor->first->event, deadline);
+                ? gy_cuda_event_poll(executor->device, queue->first->event)
+                : gy_cuda_event_wait(executor->device, queue->first->event, deadline);
         if (status == GY_AGAIN || status == GY_TIMEOUT) {
             return status;
         }
         GY_TRY(gy_error_keep(&executor->failure, status));
-        GY_TRY(complete(executor));
+        GY_TRY(complete(executor, queue));
     }
     return executor->failure.status < 0 ? gy_error_raise(&executor->failure) : GY_OK;
 }
 
 /* ---- the table ---- */
 
+static gy_status take_locked(gy_cuda_executor *executor, size_t size_bytes,
+                             gy_cuda_address *address)
+{
+    gy_cuda_address made = 0;
+    GY_TRY(gy_cuda_memory_alloc(executor->device, executor->stream, size_bytes, &made));
+    const gy_status status = gy_cuda_order_add(executor, made, size_bytes);
+    if (status < 0) {
+        gy_cuda_memory_free(executor->device, executor->stream, made);
+        return status;
+    }
+    *address = made;
+    return GY_OK;
+}
+
 static gy_status take(gy_device *device, size_t size_bytes, void **address)
 {
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
     gy_cuda_address made = 0;
-    GY_TRY(
-        gy_cuda_memory_alloc(executor->device, executor->stream, GY_MAX(size_bytes, 1), &made));
+    gy_mutex_lock(&executor->lock);
+    const gy_status status = take_locked(executor, GY_MAX(size_bytes, 1), &made);
+    gy_mutex_unlock(&executor->lock);
+    GY_TRY(status);
     *address = (void *)(uintptr_t)made; // NOLINT(performance-no-int-to-ptr)
     return GY_OK;
+}
+
+/* All queues are idle, or the time is over. */
+static void settle(gy_cuda_executor *executor)
+{
+    for (int i = 0; i < GY_CUDA_QUEUES; i++) {
+        gy_cuda_stream *stream = executor->queues[i].stream;
+        if (stream != NULL &&
+            gy_cuda_stream_wait(executor->device, stream, gy_deadline_after(CLOSE_S)) < 0) {
+            gy_debug("%s", gy_error_text()); /* its failure has been told, or nobody asks */
+        }
+    }
+}
+
+static void give_locked(gy_cuda_executor *executor, gy_cuda_address address)
+{
+    const gy_cuda_access access = {.address = address, .writes = true};
+    if (gy_cuda_order_push(executor, GY_CUDA_KERNELS, &access, 1) < 0) {
+        gy_debug("%s", gy_error_text());
+        settle(executor);
+    }
+    gy_cuda_memory_free(executor->device, executor->stream, address);
+    gy_cuda_order_remove(executor, address);
 }
 
 static void give(gy_device *device, void *address)
 {
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
-    gy_cuda_memory_free(executor->device, executor->stream, (uintptr_t)address);
+    gy_mutex_lock(&executor->lock);
+    give_locked(executor, (uintptr_t)address);
+    gy_mutex_unlock(&executor->lock);
 }
 
 static gy_status push_there(gy_cuda_executor *executor, void *to, const void *from,
@@ -207,13 +277,10 @@ static gy_status push_there(gy_cuda_executor *executor, void *to, const void *fr
 {
     gy_cuda_pending *pending = NULL;
     GY_TRY(begin_pending(executor, size_bytes, &pending));
-    gy_status status = GY_OK;
     if (size_bytes > 0) {
         memcpy(pending->buffer->memory, from, size_bytes);
-        status = gy_cuda_push(executor->device, executor->stream, (uintptr_t)to,
-                              pending->buffer->memory, size_bytes);
     }
-    return end_pending(executor, pending, status);
+    return push_copy(executor, GY_CUDA_THERE, pending, (uintptr_t)to);
 }
 
 static gy_status push_back(gy_cuda_executor *executor, void *to, const void *from,
@@ -222,13 +289,14 @@ static gy_status push_back(gy_cuda_executor *executor, void *to, const void *fro
     gy_cuda_pending *pending = NULL;
     GY_TRY(push_faults(executor)); /* before what they have spoilt is taken for good */
     GY_TRY(begin_pending(executor, size_bytes, &pending));
-    gy_status status = GY_OK;
-    if (size_bytes > 0) {
-        pending->to = to;
-        status = gy_cuda_pull(executor->device, executor->stream, pending->buffer->memory,
-                              (uintptr_t)from, size_bytes);
-    }
-    return end_pending(executor, pending, status);
+    pending->to = size_bytes > 0 ? to : NULL;
+    return push_copy(executor, GY_CUDA_BACK, pending, (uintptr_t)from);
+}
+
+/* Marks of all queues are told apart by what a division by their number leaves. */
+static uint64_t mark_of(const gy_cuda_executor *executor, gy_cuda_queue_kind kind)
+{
+    return executor->queues[kind].mark * GY_CUDA_QUEUES + (uint64_t)kind;
 }
 
 static gy_status copy_there(gy_device *device, void *to, const void *from, size_t size_bytes,
@@ -237,7 +305,7 @@ static gy_status copy_there(gy_device *device, void *to, const void *from, size_
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
     gy_mutex_lock(&executor->lock);
     const gy_status status = push_there(executor, to, from, size_bytes);
-    *mark = executor->mark;
+    *mark = mark_of(executor, GY_CUDA_THERE);
     gy_mutex_unlock(&executor->lock);
     return status;
 }
@@ -248,7 +316,7 @@ static gy_status copy_back(gy_device *device, void *to, const void *from, size_t
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
     gy_mutex_lock(&executor->lock);
     const gy_status status = push_back(executor, to, from, size_bytes);
-    *mark = executor->mark;
+    *mark = mark_of(executor, GY_CUDA_BACK);
     gy_mutex_unlock(&executor->lock);
     return status;
 }
@@ -256,15 +324,27 @@ static gy_status copy_back(gy_device *device, void *to, const void *from, size_t
 static gy_status copy_inside(gy_device *device, void *to, const void *from, size_t size_bytes)
 {
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
-    return gy_cuda_copy(executor->device, executor->stream, (uintptr_t)to, (uintptr_t)from,
-                        size_bytes);
+    const gy_cuda_access accesses[] = {{.address = (uintptr_t)to, .writes = true},
+                                       {.address = (uintptr_t)from}};
+    if (size_bytes == 0) {
+        return GY_OK;
+    }
+    gy_mutex_lock(&executor->lock);
+    gy_status status = gy_cuda_order_push(executor, GY_CUDA_KERNELS, accesses, 2);
+    if (status == GY_OK) {
+        status = gy_cuda_copy(executor->device, executor->stream, accesses[0].address,
+                              accesses[1].address, size_bytes);
+    }
+    gy_mutex_unlock(&executor->lock);
+    return status;
 }
 
 static gy_status poll(gy_device *device, uint64_t mark)
 {
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
+    const gy_cuda_queue_kind kind = (gy_cuda_queue_kind)(mark % GY_CUDA_QUEUES);
     gy_mutex_lock(&executor->lock);
-    const gy_status status = advance(executor, mark, (gy_deadline){0});
+    const gy_status status = advance(executor, kind, mark / GY_CUDA_QUEUES, (gy_deadline){0});
     gy_mutex_unlock(&executor->lock);
     return status;
 }
@@ -274,8 +354,11 @@ static gy_status finish_locked(gy_cuda_executor *executor, gy_deadline deadline)
     gy_cuda_pending *pending = NULL;
     GY_TRY(push_faults(executor));
     GY_TRY(begin_pending(executor, 0, &pending));
-    GY_TRY(end_pending(executor, pending, GY_OK));
-    return advance(executor, executor->mark, deadline);
+    GY_TRY(end_pending(executor, GY_CUDA_KERNELS, pending, GY_OK));
+    for (int i = 0; i < GY_CUDA_QUEUES; i++) {
+        GY_TRY(advance(executor, (gy_cuda_queue_kind)i, executor->queues[i].mark, deadline));
+    }
+    return GY_OK;
 }
 
 static gy_status finish(gy_device *device, gy_deadline deadline)
@@ -287,18 +370,28 @@ static gy_status finish(gy_device *device, gy_deadline deadline)
     return status;
 }
 
+static void count(gy_device *device, gy_device_counts *counts)
+{
+    gy_cuda_executor *executor = gy_cuda_executor_of(device);
+    gy_mutex_lock(&executor->lock);
+    *counts = executor->counts;
+    gy_mutex_unlock(&executor->lock);
+}
+
 static const gy_device_ops executor_ops = {.accepts = gy_cuda_kernel_accepts,
                                            .workspace_bytes = gy_cuda_kernel_workspace,
                                            .prepare = gy_cuda_kernel_prepare,
                                            .release = gy_cuda_kernel_release,
                                            .launch = gy_cuda_kernel_launch,
+                                           .launch_all = gy_cuda_segment_launch,
                                            .take = take,
                                            .give = give,
                                            .copy_there = copy_there,
                                            .copy_back = copy_back,
                                            .copy_inside = copy_inside,
                                            .poll = poll,
-                                           .finish = finish};
+                                           .finish = finish,
+                                           .count = count};
 
 /* ---- life ---- */
 
@@ -331,6 +424,9 @@ static gy_device_rates estimate(const gy_cuda_properties *device, uint64_t memor
 static gy_status open_rest(gy_cuda_executor *executor, int index)
 {
     gy_cuda_memory memory;
+    int graphs = 0;
+    GY_TRY(gy_setting_choice("GYRE_DEVICE_GRAPHS", "on|off", &graphs));
+    executor->has_no_graphs = graphs == 1;
     GY_TRY(gy_cuda_device_open(index, 0, &executor->device));
     const gy_cuda_properties *properties = gy_cuda_device_properties(executor->device);
     const gy_cuda_compiler *compiler = NULL;
@@ -339,9 +435,11 @@ static gy_status open_rest(gy_cuda_executor *executor, int index)
     int tf32 = 0;
     GY_TRY(gy_setting_choice("GYRE_TF32", "0|1", &tf32));
     executor->may_round = tf32 == 1;
-    GY_TRY(gy_cuda_stream_open(executor->device, &executor->stream));
-    GY_TRY(gy_cuda_memory_alloc(executor->device, executor->stream,
-                                GY_CUDA_FAULTS_MAX * sizeof(uint64_t), &executor->faults));
+    for (int i = 0; i < GY_CUDA_QUEUES; i++) {
+        GY_TRY(gy_cuda_stream_open(executor->device, &executor->queues[i].stream));
+    }
+    executor->stream = executor->queues[GY_CUDA_KERNELS].stream;
+    GY_TRY(take_locked(executor, GY_CUDA_FAULTS_MAX * sizeof(uint64_t), &executor->faults));
     GY_TRY(gy_cuda_fill(executor->device, executor->stream, executor->faults, 0xff,
                         GY_CUDA_FAULTS_MAX * sizeof(uint64_t)));
     const gy_status status = gy_cuda_products_open(executor->device, &executor->products);
@@ -399,23 +497,26 @@ void gy_cuda_executor_share(gy_device *device, int processes)
 
 static void close_device(gy_cuda_executor *executor)
 {
-    if (executor->stream != NULL && gy_cuda_stream_wait(executor->device, executor->stream,
-                                                        gy_deadline_after(CLOSE_S)) < 0) {
-        gy_debug("%s", gy_error_text()); /* its failure has been told, or nobody asks */
-    }
-    while (executor->first != NULL) {
-        gy_cuda_pending *pending = executor->first;
-        executor->first = pending->next;
-        put_pending(executor, pending);
+    settle(executor);
+    for (int i = 0; i < GY_CUDA_QUEUES; i++) {
+        gy_cuda_queue *queue = &executor->queues[i];
+        while (queue->first != NULL) {
+            gy_cuda_pending *pending = queue->first;
+            queue->first = pending->next;
+            put_pending(executor, pending);
+        }
     }
     for (gy_cuda_pinned *pinned; (pinned = executor->spare_pinned) != NULL;) {
         executor->spare_pinned = pinned->next;
         gy_cuda_pinned_free(executor->device, pinned->memory);
         gy_free(pinned);
     }
+    gy_cuda_segments_forget(executor, UINT64_MAX);
     gy_cuda_products_close(executor->products);
     gy_cuda_memory_free(executor->device, executor->stream, executor->faults);
-    gy_cuda_stream_close(executor->device, executor->stream);
+    for (int i = 0; i < GY_CUDA_QUEUES; i++) {
+        gy_cuda_stream_close(executor->device, executor->queues[i].stream);
+    }
     for (size_t i = 0; i < executor->compiled_count; i++) {
         gy_cuda_module_close(executor->device, executor->compiled[i].module);
     }
@@ -442,5 +543,6 @@ void gy_cuda_executor_close(gy_device *device)
     gy_mutex_fini(&executor->cache_lock);
     gy_mutex_fini(&executor->lock);
     gy_free(executor->compiled);
+    gy_free(executor->blocks);
     gy_free(executor);
 }

@@ -1,6 +1,7 @@
 /**
- * A device of the driver as graphs use one (ops/device.h): one stream, in which kernels that
- * were printed as text, products by cuBLASLt and copies run one behind another.
+ * A device of the driver as graphs use one (ops/device.h): a stream in which kernels that were
+ * printed as text and products by cuBLASLt run one behind another, and one for copies in each
+ * direction, which run beside them where they touch other memory.
  *
  * What a row may run there is asked of ops/cuda/text; products need cuBLASLt, and without it
  * rows that multiply run on the CPU. A text is compiled once in a process.

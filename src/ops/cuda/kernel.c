@@ -17,6 +17,8 @@ struct gy_cuda_kernel {
     gy_cuda_product *products[GY_CUDA_PLAN_PRODUCTS_MAX];
     int fault;                  /* its word of the faults; -1: it checks no integers */
     const gy_kernel_call *call; /* of the last launch */
+    uint64_t id;                /* no other of the executor has or had it */
+    uint64_t graphs;            /* a bit for each segment that has it */
 };
 
 /* A product that is cut along its sums has parts to keep, and a device of many multiprocessors
@@ -131,6 +133,10 @@ static gy_status take_fault(gy_cuda_executor *executor, gy_cuda_kernel *kernel)
         status = gy_fail(GY_LIMIT, "node %s: over %d kernels that check integers", kernel->name,
                          GY_CUDA_FAULTS_MAX);
     } else {
+        const gy_cuda_access access = {.address = executor->faults, .writes = true};
+        status = gy_cuda_order_push(executor, GY_CUDA_KERNELS, &access, 1);
+    }
+    if (status == GY_OK) {
         status = gy_cuda_fill(executor->device, executor->stream,
                               executor->faults + (uint64_t)at * sizeof(uint64_t), 0xff,
                               sizeof(uint64_t));
@@ -206,10 +212,14 @@ gy_status gy_cuda_kernel_prepare(gy_device *device, const gy_kernel_call *call,
     if (made == NULL) {
         return GY_NOMEM;
     }
+    gy_cuda_executor *executor = gy_cuda_executor_of(device);
     made->fault = -1;
+    gy_mutex_lock(&executor->lock);
+    made->id = ++executor->kernel_ids;
+    gy_mutex_unlock(&executor->lock);
     made->name = gy_copy_text("ops.cuda.kernel", name);
     const gy_status status =
-        made->name != NULL ? prepare(gy_cuda_executor_of(device), call, made) : GY_NOMEM;
+        made->name != NULL ? prepare(executor, call, made) : GY_NOMEM;
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
@@ -227,12 +237,13 @@ void gy_cuda_kernel_release(gy_device *device, void *made)
     if (kernel == NULL) {
         return;
     }
+    gy_mutex_lock(&executor->lock);
+    gy_cuda_segments_forget(executor, kernel->graphs);
     if (kernel->fault >= 0) {
-        gy_mutex_lock(&executor->lock);
         GY_ASSERT(executor->checking[kernel->fault] == kernel);
         executor->checking[kernel->fault] = NULL;
-        gy_mutex_unlock(&executor->lock);
     }
+    gy_mutex_unlock(&executor->lock);
     for (size_t i = 0; i < GY_COUNT(kernel->products); i++) {
         gy_cuda_product_free(kernel->products[i]);
     }
@@ -277,12 +288,13 @@ static gy_status launch_text(gy_cuda_executor *executor, const gy_cuda_kernel *k
         kernel->fault >= 0 ? executor->faults + (uint64_t)kernel->fault * sizeof(uint64_t) : 0;
     (void)gy_cuda_text_words(text, inputs, outputs, resolve(call, &step->workspace), fault,
                              words);
-    executor->may_have_faults |= fault != 0;
     for (int i = 0; i < text->launch_count; i++) {
         const gy_cuda_launch *launch = &text->launches[i];
         if (launch->blocks > 0) {
             const gy_cuda_grid grid = {.blocks = (unsigned)launch->blocks,
                                        .threads = (unsigned)launch->threads};
+            executor->counts.kernels++;
+            executor->counts.launches++;
             GY_TRY(gy_cuda_launch_kernel(executor->device, executor->stream,
                                          kernel->functions[step->index].of[i], grid, words));
         }
@@ -300,21 +312,72 @@ static gy_status launch_product(gy_cuda_executor *executor, const gy_cuda_kernel
                                        .added = resolve(call, &step->added),
                                        .scales = resolve(call, &step->scales),
                                        .workspace = resolve(call, &step->workspace)};
+    executor->counts.kernels++;
+    executor->counts.launches++;
     return gy_cuda_product_run(kernel->products[step->index], executor->stream, &operands);
 }
 
-gy_status gy_cuda_kernel_launch(gy_device *device, void *made, const gy_kernel_call *call)
+gy_status gy_cuda_kernel_order(gy_cuda_executor *executor, gy_cuda_kernel *kernel,
+                               const gy_kernel_call *call)
 {
-    gy_cuda_executor *executor = gy_cuda_executor_of(device);
-    gy_cuda_kernel *kernel = made;
-    gy_status status = GY_OK;
-    gy_mutex_lock(&executor->lock);
+    gy_cuda_access accesses[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX + 2];
+    int count = 0;
+    for (int i = 0; i < call->input_count; i++) {
+        accesses[count++] = (gy_cuda_access){.address = address_of(call->inputs[i].data)};
+    }
+    for (int o = 0; o < call->output_count; o++) {
+        accesses[count++] =
+            (gy_cuda_access){.address = address_of(call->outputs[o].data), .writes = true};
+    }
+    accesses[count++] =
+        (gy_cuda_access){.address = address_of(call->workspace), .writes = true};
+    accesses[count++] =
+        (gy_cuda_access){.address = kernel->fault >= 0 ? executor->faults : 0, .writes = true};
     kernel->call = call;
+    executor->may_have_faults |= kernel->fault >= 0;
+    return gy_cuda_order_push(executor, GY_CUDA_KERNELS, accesses, count);
+}
+
+/* All numbers of a launch are its kernel's but the addresses. */
+void gy_cuda_kernel_key(const gy_cuda_kernel *kernel, const gy_kernel_call *call,
+                        uint64_t key[2])
+{
+    uint64_t words[4 + GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX] = {
+        key[0], key[1], kernel->id, address_of(call->workspace)};
+    size_t count = 4;
+    for (int i = 0; i < call->input_count; i++) {
+        words[count++] = address_of(call->inputs[i].data);
+    }
+    for (int o = 0; o < call->output_count; o++) {
+        words[count++] = address_of(call->outputs[o].data);
+    }
+    gy_hash_wide(words, count * sizeof(words[0]), key);
+}
+
+uint64_t *gy_cuda_kernel_graphs(gy_cuda_kernel *kernel)
+{
+    GY_ASSERT(kernel->id > 0);
+    return &kernel->graphs;
+}
+
+gy_status gy_cuda_kernel_issue(gy_cuda_executor *executor, const gy_cuda_kernel *kernel,
+                               const gy_kernel_call *call)
+{
+    gy_status status = GY_OK;
     for (size_t i = 0; i < kernel->plan.step_count && status == GY_OK; i++) {
         const gy_cuda_step *step = &kernel->plan.steps[i];
         status =
             (step->is_product ? launch_product : launch_text)(executor, kernel, step, call);
     }
+    return status;
+}
+
+gy_status gy_cuda_kernel_launch(gy_device *device, void *made, const gy_kernel_call *call)
+{
+    gy_cuda_executor *executor = gy_cuda_executor_of(device);
+    gy_mutex_lock(&executor->lock);
+    gy_status status = gy_cuda_kernel_order(executor, made, call);
+    status = status == GY_OK ? gy_cuda_kernel_issue(executor, made, call) : status;
     gy_mutex_unlock(&executor->lock);
     return status;
 }
@@ -334,9 +397,12 @@ gy_status gy_cuda_kernel_fault(gy_cuda_executor *executor, const gy_cuda_kernel 
     if (values == NULL) {
         return GY_NOMEM;
     }
-    gy_status status =
-        gy_cuda_download(executor->device, executor->stream, values,
-                         address_of(views[input].data), size_bytes, gy_deadline_after(10));
+    const gy_cuda_access access = {.address = address_of(views[input].data)};
+    gy_status status = gy_cuda_order_push(executor, GY_CUDA_KERNELS, &access, 1);
+    if (status == GY_OK) {
+        status = gy_cuda_download(executor->device, executor->stream, values, access.address,
+                                  size_bytes, gy_deadline_after(10));
+    }
     if (status == GY_OK) {
         gy_kernel_call host = *call;
         int64_t index = 0;
