@@ -189,12 +189,15 @@ GY_TEST(an_integer_outside_its_range_names_its_node)
 /* One call of each function fails for good while a session runs. */
 GY_TEST(a_call_that_fails_ends_the_run)
 {
-    static const char *const symbols[] = {
-        "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord",
-        "cuEventQuery",   "cuMemAllocAsync",      "cuModuleLoadDataEx",   "cuMemsetD8Async",
-        "cublasLtMatmul", "cuEventCreate",        "cuModuleGetFunction",  "cuMemHostAlloc",
-        "cuStreamWaitEvent", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
-        "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
+    static const char *const symbols[] = {"cuLaunchKernel",       "cuMemcpyHtoDAsync_v2",
+                                          "cuMemcpyDtoHAsync_v2", "cuEventRecord",
+                                          "cuEventQuery",         "cuMemAllocAsync",
+                                          "cuModuleLoadDataEx",   "cuMemsetD8Async",
+                                          "cublasLtMatmul",       "cuEventCreate",
+                                          "cuModuleGetFunction",  "cuMemHostAlloc",
+                                          "cuStreamWaitEvent",    "cuStreamBeginCapture_v2",
+                                          "cuStreamEndCapture",   "cuGraphInstantiateWithFlags",
+                                          "cuGraphLaunch"};
     standin_needed();
     gy_log_set_level(GY_LOG_ERROR);
     for (size_t i = 0; i < GY_COUNT(symbols); i++) {

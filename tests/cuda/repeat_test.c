@@ -1,5 +1,6 @@
-/* Goal: a training whose steps repeat is a few launches a step, with the bits of kernels that are
- * launched one by one: the rate changes, masks are drawn, the optimizer counts its steps. */
+/* Goal: a training whose steps repeat is a few launches a step, with the bits of kernels that
+ * are launched one by one: the rate changes, masks are drawn, the optimizer counts its steps.
+ */
 #include "graph/session.h"
 #include "ops/cuda/executor.h"
 #include "standin/standin_kit.h"
@@ -72,12 +73,12 @@ static gy_device_counts train_with(bool has_graphs, bool is_text, int steps, tra
     gy_model *model = new_model(is_text);
     model->device = device; /* lent */
     memset(out, 0, sizeof(*out));
-    assert_ok(gy_train(
-        model, &set, &set,
-        &GY_OPTIONS(gy_train_options, .steps = steps, .batch = 8, .clip_norm = 1,
-                    .optimizer = is_text ? GY_OPTIMIZER_ADAMW : GY_OPTIMIZER_MOMENTUM,
-                    .rate = 0.01, .schedule = GY_SCHEDULE_COSINE, .seed = 3),
-        &result));
+    assert_ok(
+        gy_train(model, &set, &set,
+                 &GY_OPTIONS(gy_train_options, .steps = steps, .batch = 8, .clip_norm = 1,
+                             .optimizer = is_text ? GY_OPTIMIZER_ADAMW : GY_OPTIMIZER_MOMENTUM,
+                             .rate = 0.01, .schedule = GY_SCHEDULE_COSINE, .seed = 3),
+                 &result));
     assert_int_equal(result.steps, steps);
     memcpy(out->losses, result.losses, (size_t)steps * sizeof(double));
     out->test_loss = result.test_loss;

@@ -5,7 +5,12 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-enum { GRAPHS_MAX = 256, NODES_MAX = 4096, USES_MAX = 64, INVALIDATED = GY_CUDA_CAPTURE_INVALIDATED };
+enum {
+    GRAPHS_MAX = 256,
+    NODES_MAX = 4096,
+    USES_MAX = 64,
+    INVALIDATED = GY_CUDA_CAPTURE_INVALIDATED
+};
 
 /* Work as it was pushed, and the blocks that it uses. */
 typedef struct node {

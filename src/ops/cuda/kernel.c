@@ -218,8 +218,7 @@ gy_status gy_cuda_kernel_prepare(gy_device *device, const gy_kernel_call *call,
     made->id = ++executor->kernel_ids;
     gy_mutex_unlock(&executor->lock);
     made->name = gy_copy_text("ops.cuda.kernel", name);
-    const gy_status status =
-        made->name != NULL ? prepare(executor, call, made) : GY_NOMEM;
+    const gy_status status = made->name != NULL ? prepare(executor, call, made) : GY_NOMEM;
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
@@ -342,8 +341,8 @@ gy_status gy_cuda_kernel_order(gy_cuda_executor *executor, gy_cuda_kernel *kerne
 void gy_cuda_kernel_key(const gy_cuda_kernel *kernel, const gy_kernel_call *call,
                         uint64_t key[2])
 {
-    uint64_t words[4 + GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX] = {
-        key[0], key[1], kernel->id, address_of(call->workspace)};
+    uint64_t words[4 + GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX] = {key[0], key[1], kernel->id,
+                                                                address_of(call->workspace)};
     size_t count = 4;
     for (int i = 0; i < call->input_count; i++) {
         words[count++] = address_of(call->inputs[i].data);

@@ -116,8 +116,7 @@ gy_status gy_cuda_order_push(gy_cuda_executor *executor, gy_cuda_queue_kind queu
  * lies in device memory and changes no number of a launch.
  */
 
-static void key_of(const gy_device_work *work, int count,
-                   uint64_t key[2])
+static void key_of(const gy_device_work *work, int count, uint64_t key[2])
 {
     memset(key, 0, 2 * sizeof(*key));
     for (int i = 0; i < count; i++) {
