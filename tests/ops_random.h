@@ -393,7 +393,7 @@ static inline int ops_random_own_sizes(const gy_op *op, gy_attributes *attribute
 /* Does the row take it, and may it be walked through by its plain definition? */
 static inline bool ops_random_fits(const gy_op *op, const gy_ops_sample *sample)
 {
-    enum { ELEMENTS_MAX = 20000 };
+    enum { ELEMENTS_MAX = 2000 };
     gy_type types[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
     gy_cost cost;
     for (int i = 0; i < sample->input_count; i++) {
