@@ -143,8 +143,8 @@ GY_TEST(nothing_is_opened_unless_somebody_asks)
                                            "run -n 2 true",
                                            "train mlp --help",
                                            "train softmax -q -d digits --steps 2",
-                                           "train softmax -q -d digits --steps 2 -n 2 --device "
-                                           "none"};
+                                           ("train softmax -q -d digits --steps 2 -n 2 "
+                                            "--device none")};
     char line[512];
     for (size_t i = 0; i < GY_COUNT(commands); i++) {
         (void)gy_print(line, sizeof(line),
