@@ -36,15 +36,14 @@ void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options
 static void print_names(char (*names)[NAME_BYTES], int ranks)
 {
     for (int rank = 0; rank < ranks; rank++) {
-        int same = 0;
         if (names[rank][0] == '\0') {
             continue;
         }
-        printf("device %s: rank", names[rank]);
-        for (int other = rank; other < ranks; other++) {
-            if (other == rank || strcmp(names[other], names[rank]) == 0) {
-                printf("%s %d", same++ > 0 ? "," : "", other);
-                names[other][0] = other > rank ? '\0' : names[other][0];
+        printf("device %s: rank %d", names[rank], rank);
+        for (int other = rank + 1; other < ranks; other++) {
+            if (strcmp(names[other], names[rank]) == 0) {
+                printf(", %d", other);
+                names[other][0] = '\0';
             }
         }
         printf("\n");
