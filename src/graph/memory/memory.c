@@ -16,7 +16,8 @@
 
 #include <string.h>
 
-enum { LONG_LIFE = 32 }; /* nodes; within a layer and its gradients values live shorter */
+enum { KEPT_SHARE = 64 }; /* so small a part of a device's memory a program keeps for copies */
+enum { LONG_LIFE = 32 };  /* nodes; within a layer and its gradients values live shorter */
 
 /* What is known of a piece of memory while nodes are walked. */
 typedef struct occupant {
@@ -443,21 +444,41 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
     return grow_scratch(p, slot, GY_STORAGE_OWN, size_bytes);
 }
 
+/* The buffer there of what a node copies; NULL: it copies nothing. */
+static gy_storage *copied(const planner *p, int32_t index)
+{
+    const gy_graph_node *node = &p->graph->nodes[index];
+    const bool comes = node->op == &gy_ops_row_to_device;
+    if (!comes && node->op != &gy_ops_row_to_host) {
+        return NULL;
+    }
+    const int32_t value = comes ? node->first_value : base_of(p, node->inputs[0]);
+    GY_ASSERT(value >= 0 && p->plan->of_value[value] >= 0);
+    gy_storage *storage = &p->plan->buffers[p->plan->of_value[value]];
+    GY_ASSERT(storage->kind != GY_STORAGE_OWN);
+    return storage->kind == GY_STORAGE_DEVICE ? storage : NULL;
+}
+
 /* The device orders copies and kernels by the memory that was taken from it: what is copied
- * has memory of its own, so that no copy waits for kernels which use other values. */
+ * has memory of its own, so that no copy waits for kernels which use other values. Programs do
+ * not share that memory, so it is done where it is but a small part of the device's. */
 static void keep_copied(const planner *p)
 {
+    const gy_device *device = p->graph->device;
+    uint64_t bytes = 0;
     for (int32_t i = 0; i < p->graph->node_count; i++) {
-        const gy_graph_node *node = &p->graph->nodes[i];
-        const bool comes = node->op == &gy_ops_row_to_device;
-        if (!comes && node->op != &gy_ops_row_to_host) {
-            continue;
+        const gy_storage *storage = copied(p, i);
+        bytes += storage != NULL ? storage->size_bytes : 0;
+    }
+    if (device != NULL && device->rates.memory_bytes > 0 &&
+        bytes > device->rates.memory_bytes / KEPT_SHARE) {
+        return;
+    }
+    for (int32_t i = 0; i < p->graph->node_count; i++) {
+        gy_storage *storage = copied(p, i);
+        if (storage != NULL) {
+            storage->is_kept = true;
         }
-        const int32_t value = comes ? node->first_value : base_of(p, node->inputs[0]);
-        GY_ASSERT(value >= 0 && p->plan->of_value[value] >= 0);
-        gy_storage *storage = &p->plan->buffers[p->plan->of_value[value]];
-        GY_ASSERT(storage->kind != GY_STORAGE_OWN);
-        storage->is_kept = storage->is_kept || storage->kind == GY_STORAGE_DEVICE;
     }
 }
 
