@@ -41,15 +41,20 @@ struct gy_cuda_program {
 static gy_cuda_program programs[PROGRAMS_MAX];
 static const int archs[] = {50, 80, 90};
 
+static bool is_program(const gy_cuda_program *program, const char *symbol)
+{
+    const bool is_one =
+        program >= programs && program < programs + PROGRAMS_MAX && program->is_alive;
+    if (!is_one) {
+        standin_complain("%s: no program", symbol);
+    }
+    return is_one;
+}
+
 static int begin(const char *symbol, const gy_cuda_program *program)
 {
     const int code = standin_enter(symbol);
-    if (code == 0 &&
-        (program < programs || program >= programs + PROGRAMS_MAX || !program->is_alive)) {
-        standin_complain("%s: no program", symbol);
-        return INVALID_PROGRAM;
-    }
-    return code;
+    return code != 0 || is_program(program, symbol) ? code : INVALID_PROGRAM;
 }
 
 int standin_nvrtc_version(int *major, int *minor)
@@ -109,13 +114,15 @@ int standin_nvrtc_create(gy_cuda_program **program, const char *text, const char
 
 int standin_nvrtc_destroy(gy_cuda_program **program)
 {
-    const int code = begin("nvrtcDestroyProgram", *program);
-    if (code != INVALID_PROGRAM) {
-        (*program)->is_alive = false;
-        standin_count_live(-1);
-        *program = NULL;
+    const char *symbol = "nvrtcDestroyProgram";
+    const int failure = standin_enter(symbol); /* it is released whatever the call returns */
+    if (!is_program(*program, symbol)) {
+        return standin_leave(INVALID_PROGRAM);
     }
-    return standin_leave(code);
+    (*program)->is_alive = false;
+    standin_count_live(-1);
+    *program = NULL;
+    return standin_leave(failure);
 }
 
 /* ---- compiling ---- */

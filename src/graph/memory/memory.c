@@ -447,6 +447,7 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
 /* The buffer there of what a node copies; NULL: it copies nothing. */
 static gy_storage *copied(const planner *p, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < p->graph->node_count);
     const gy_graph_node *node = &p->graph->nodes[index];
     const bool comes = node->op == &gy_ops_row_to_device;
     if (!comes && node->op != &gy_ops_row_to_host) {
@@ -466,6 +467,7 @@ static void keep_copied(const planner *p)
 {
     const gy_device *device = p->graph->device;
     uint64_t bytes = 0;
+    GY_ASSERT(p->plan->buffer_count >= 0);
     for (int32_t i = 0; i < p->graph->node_count; i++) {
         const gy_storage *storage = copied(p, i);
         bytes += storage != NULL ? storage->size_bytes : 0;
