@@ -493,8 +493,8 @@ typedef struct gy_session_options {
     bool has_no_overlap; /* nothing runs beside an exchange: to see what overlap gains */
     int chunks;          /* stages of a rank along pipe: s is of rank s % ranks; 0: 1 */
     /* The device of this rank: what pays there runs on it, and parameters that are assigned
-       there lie in its memory. 1 and its number as the driver counts devices from 0; 0:
-       `devices` says which; -1: none. The session opens it and closes it. */
+       there lie in its memory. Its number, as the driver counts devices from 0, plus 1 (device
+       0 is 1); 0: `devices` says which; -1: none. The session opens it and closes it. */
     int device;
     /* "none"; a number; several with commas between, of which the rank r of a host takes the
        r-th, from the first again behind the last; "auto": so of all that the driver shows, and

@@ -25,6 +25,8 @@ const gy_compile_pass gy_compile_passes[] = {
     {"fuse", gy_fuse},
     {"schedule", gy_schedule},
     {"devices", gy_pass_devices},
+    {"layout", gy_graph_lay_out_rest}, /* devices take dense values: only now it is known what
+                                          is theirs */
 };
 const int gy_compile_pass_count = (int)GY_COUNT(gy_compile_passes);
 
@@ -104,8 +106,9 @@ static bool is_idle(const gy_compile_pass *pass, const gy_graph *bound)
     return (pass->run == gy_stages_cut && !has_stages(bound)) ||
            (pass->run == gy_pass_precision && bound->precision == GY_DTYPE_NONE) ||
            (pass->run == gy_recompute_chunks && bound->recompute_max == 0) ||
-           (pass->run == gy_pass_devices && bound->device == NULL) ||
-           (pass->run == gy_lay_out && bound->device != NULL); /* of the CPU's kernels alone */
+           (pass->run == gy_lay_out && bound->device != NULL) ||
+           ((pass->run == gy_pass_devices || pass->run == gy_graph_lay_out_rest) &&
+            bound->device == NULL);
 }
 
 static gy_status run_passes(const gy_graph *bound, uint32_t skip, stop is_last, stages *shown,

@@ -368,12 +368,14 @@ gy_status gy_graph_explain_stages(const gy_graph *graph, gy_text *text);
 gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out);
 /** Blocks of channels where kernels want them, `reorder` at the borders. */
 gy_status gy_lay_out(const gy_graph *in, gy_graph **out);
+/** The same of what a device leaves to the CPU: behind gy_pass_devices. */
+gy_status gy_graph_lay_out_rest(const gy_graph *in, gy_graph **out);
 /** Element-wise chains and trees with their reductions into `fused` nodes. */
 gy_status gy_fuse(const gy_graph *in, gy_graph **out);
 /** Collectives right after what they wait for, assignments last. */
 gy_status gy_schedule(const gy_graph *in, gy_graph **out);
-/** Nodes that graph->device shall run, with copies of values between it and the CPU. The last
- * pass. GY_LIMIT what must lie there does not fit. */
+/** Nodes that graph->device shall run, with copies of values between it and the CPU.
+ * GY_LIMIT what must lie there does not fit. */
 gy_status gy_pass_devices(const gy_graph *in, gy_graph **out);
 /** Note where the parameters of a compiled graph lie: (nodes of the user's graph). */
 void gy_devices_keep(const gy_graph *compiled, gy_device_home *homes);

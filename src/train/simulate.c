@@ -475,8 +475,8 @@ gy_status gy_train_can_measure(const gy_train_options *options)
                : gy_fail(
                      GY_UNSUPPORTED,
                      "mesh auto measures kernels on the CPU, and a device was asked for: say "
-                     "what it computes by flops= in the description of the cluster, or name "
-                     "the mesh");
+                     "what it computes by flops= in the description of the cluster (such as "
+                     "--cluster flops=14T), or name the mesh");
 }
 
 gy_status gy_train_measure(gy_model *model, gy_dataset *train, const gy_train_options *options,

@@ -78,7 +78,9 @@ GY_TEST(what_is_missing_is_named)
     expect("GYRE_CUDA_LIBRARIES=empty",
            "\ndevices: none: no CUDA driver: empty/libcuda.so.1: ");
     assert_non_null(strstr(output, "No such file"));
-    assert_non_null(strstr(output, "install the NVIDIA driver (Debian package libcuda1)\n"));
+    assert_non_null(strstr(output,
+                           "install the NVIDIA driver (Debian package libcuda1), or "
+                           "correct GYRE_CUDA_LIBRARIES, where alone it is looked for\n"));
     expect("GYRE_CUDA_LIBRARIES=driver", "\nnvrtc: none: no NVRTC: driver/libnvrtc.so.12: ");
     assert_non_null(strstr(output, "\ndevice 0: "));
     assert_non_null(strstr(output, "install the NVIDIA package cuda-nvrtc"));

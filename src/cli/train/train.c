@@ -142,7 +142,7 @@ static const gy_option options[] = {
      PRECISIONS},
     {&gy_option_exchange, GY_OPTION_CHOICE, "bf16 halves the bytes; default: f32",
      PLACE(exchange), 0, 0, EXCHANGES},
-    {&gy_option_device, GY_OPTION_TEXT, "default: none", PLACE(device), 0, 0, NULL},
+    {&gy_option_device, GY_OPTION_TEXT, "default: GYRE_DEVICE", PLACE(device), 0, 0, NULL},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
@@ -480,6 +480,7 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
     GY_TRY(gy_train_explain(job->model, chosen, &text));
     if (job->is_first) {
         printf("%s", text);
+        (void)fflush(stdout); /* before the training's progress, in a file that has both */
     }
     gy_string_free(text);
     return GY_OK;

@@ -12,6 +12,7 @@
 #include "graph/devices/late_device_test.h"
 #include "graph_kit.h"
 #include "gy_test.h"
+#include "ops/kernels/libraries.h"
 
 enum { GROUPS_MAX = 13, ROWS = 5 };
 
@@ -112,7 +113,7 @@ static gy_graph *few(gy_random *random, late_device *device, gy_graph **made)
         const gy_node drawn[] = {
             gy_op_matmul(a, b), gy_op_softmax(a, 1), gy_op_transpose(a, (int[]){1, 0}),
             gy_op_cumsum(a, 0, false),
-            gy_op_softmax(gy_op_reshape(a, (int64_t[]){ROWS * ROWS}, 1), 0)};
+            gy_op_softmax(gy_op_reshape(a, (int64_t[]){(int64_t)ROWS * ROWS}, 1), 0)};
         const uint64_t which = gy_random_below(random, GY_COUNT(drawn));
         values[count++] = which < 4 ? drawn[which] : gy_op_reshape(drawn[4], sizes, 2);
     }
@@ -242,6 +243,49 @@ GY_TEST(explain_tells_nodes_copies_and_reasons)
     assert_null(strstr(gy_text_get(&none), "to the device"));
     gy_text_free(&all);
     gy_text_free(&none);
+}
+
+/* ---- what is left to the CPU ---- */
+
+/* Of two convolutions with a pool between them a device that refuses all runs none: those of
+ * the CPU have the kernels, and values the blocks, that they have without a device. */
+GY_TEST(convolutions_that_stay_have_fast_kernels)
+{
+    gy_random random = {.key = 1};
+    late_device device;
+    late_imagine(&random, &device);
+    device.refuse = 1;
+    gy_graph *g = kit_graph();
+    const gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){ROWS, 16, 8, 8}, 4);
+    const gy_node w =
+        gy_graph_parameter(g, "w", GY_F32, (int64_t[]){16, 16, 3, 3}, 4, gy_init_he());
+    const gy_conv_options padded = {.pad = {1, 1}};
+    const gy_node y = gy_op_max_pool(gy_op_relu(gy_op_conv2d(x, w, &padded)),
+                                     &(gy_window_options){.window = {2, 2}});
+    const gy_node fetch = gy_op_conv2d(y, w, &padded);
+    const gy_value values[] = {{fetch.index, fetch.output}};
+    const gy_mesh mesh = gy_mesh_line(NULL);
+    int kernels[2] = {0, 0}, reorders[2] = {0, 0};
+    for (int has_device = 0; has_device < 2; has_device++) {
+        gy_graph *bound = NULL, *out = NULL;
+        assert_ok(gy_bind(g, &mesh, ROWS, values, 1, &bound));
+        bound->device = has_device != 0 ? &device.device : NULL;
+        assert_ok(gy_compile(bound, 0, NULL, &out));
+        for (int32_t i = 0; i < out->node_count; i++) {
+            gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
+            const gy_kernel_query query = gy_graph_query(out, i, 1, views);
+            const bool is_conv = out->nodes[i].op == &gy_ops_row_conv2d;
+            kernels[has_device] += is_conv && gy_kernel_choose(&query) != NULL ? 1 : 0;
+            reorders[has_device] += out->nodes[i].op == &gy_ops_row_reorder ? 1 : 0;
+        }
+        gy_graph_free(out);
+        gy_graph_free(bound);
+    }
+    assert_int_equal(kernels[1], kernels[0]);
+    assert_int_equal(reorders[1], reorders[0]);
+    assert_true(kernels[0] == 2 || gy_tile_isa_level() != GY_TILE_ISA_AVX512);
+    gy_graph_free(g);
+    late_end(&device);
 }
 
 GY_TEST_MAIN(NULL, NULL)

@@ -93,7 +93,8 @@ gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text)
             cpu_s += gy_devices_seconds(graph, i, false);
         }
         if (is_work(node) && !is_copy(node) && !node->is_on_device) {
-            why[i] = gy_devices_can(graph, i, &why[i]) ? "no gain" : why[i];
+            why[i] =
+                gy_devices_can(graph, i, &why[i]) ? "no faster there, with its copies" : why[i];
         }
     }
     if (why != NULL && is_there != NULL) {

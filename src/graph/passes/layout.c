@@ -1,6 +1,7 @@
 /*
  * Formats: a node whose kernel wants blocks of channels gets and gives them; what follows stays
- * blocked as long as its kernel can, and `reorder` nodes stand at the borders alone.
+ * blocked as long as its kernel can, and `reorder` nodes stand at the borders alone. What a
+ * device runs is dense, and so is what is copied there.
  */
 #include "graph/graph.h"
 
@@ -45,7 +46,8 @@ static void find_formats(const gy_graph_node *node, gy_kernel_query *query, gy_v
 {
     GY_ASSERT(query->op == node->op);
     memset(wanted, 0, sizeof(*wanted));
-    if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_COLLECTIVE | GY_OP_EFFECT)) != 0) {
+    if (node->is_on_device ||
+        (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_COLLECTIVE | GY_OP_EFFECT)) != 0) {
         return;
     }
     for (int i = 0; i < node->input_count; i++) {
@@ -128,6 +130,12 @@ static gy_status lay_all(layout *state)
         GY_TRY(gy_graph_add_root(state->pass.out, &root));
     }
     return GY_OK;
+}
+
+gy_status gy_graph_lay_out_rest(const gy_graph *in, gy_graph **out)
+{
+    GY_ASSERT(in->device != NULL);
+    return gy_lay_out(in, out);
 }
 
 gy_status gy_lay_out(const gy_graph *in, gy_graph **out)

@@ -115,8 +115,11 @@ void *gy_cuda_library_find(gy_cuda_library *library, const char *symbol)
 gy_status gy_cuda_library_check(const gy_cuda_library *library)
 {
     if (library->handle == NULL) {
-        return gy_fail(GY_NOTFOUND, "no %s: %s: install the %s", library->what, library->reason,
-                       library->package);
+        return gy_fail(GY_NOTFOUND, "no %s: %s: install the %s%s", library->what,
+                       library->reason, library->package,
+                       gy_setting_get("GYRE_CUDA_LIBRARIES") != NULL
+                           ? ", or correct GYRE_CUDA_LIBRARIES, where alone it is looked for"
+                           : "");
     }
     if (library->symbol != NULL) {
         return gy_fail(GY_NOTFOUND, "%s is not in %s: it is too old, install a newer %s",
