@@ -2,6 +2,7 @@
 #include "ops/cuda/blas.h"
 #include "standin/standin.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define GY_X(member, symbol, parameters)                                                       \
@@ -255,13 +256,6 @@ static void store(const gy_cuda_blas_layout *c, gy_cuda_address at, int64_t inde
            bytes_of(c->type));
 }
 
-static double element(const gy_cuda_blas_layout *of, gy_cuda_address at, bool is_transposed,
-                      int64_t row, int64_t column)
-{
-    return load(of->type, at,
-                is_transposed ? column + row * of->leading : row + column * of->leading);
-}
-
 /* To 10 bits behind the leading one, ties to even. */
 static double to_tf32(double value)
 {
@@ -275,9 +269,48 @@ static double to_tf32(double value)
     return (double)rounded;
 }
 
-static double operand(const product *p, double value)
+/* An operand as numbers: of each of k the values that are multiplied, side by side. */
+static void spread(const product *p, const gy_cuda_blas_layout *of, gy_cuda_address at,
+                   bool is_turned, double *out)
 {
-    return p->rounds ? to_tf32(value) : value;
+    const int64_t k = is_turned ? of->rows : of->columns;
+    const int64_t count = is_turned ? of->columns : of->rows;
+    for (int64_t l = 0; l < k; l++) {
+        for (int64_t i = 0; i < count; i++) {
+            const double value =
+                load(of->type, at, is_turned ? l + i * of->leading : i + l * of->leading);
+            out[l * count + i] = p->rounds ? to_tf32(value) : value;
+        }
+    }
+}
+
+/* One of a batch, column by column: each sum in the order of k. */
+static void multiply_one(const product *p, int64_t k, int64_t n, double *work)
+{
+    const int64_t rows = p->c.rows, columns = p->c.columns;
+    const gy_cuda_address c = p->c_at + (uint64_t)(n * p->c.stride) * bytes_of(p->c.type);
+    const gy_cuda_address d = p->d_at + (uint64_t)(n * p->c.stride) * bytes_of(p->c.type);
+    double *a = work, *b = a + rows * k, *sums = b + columns * k;
+    spread(p, &p->a, p->a_at + (uint64_t)(n * p->a.stride) * bytes_of(p->a.type),
+           p->a_transposed, a);
+    spread(p, &p->b, p->b_at + (uint64_t)(n * p->b.stride) * bytes_of(p->b.type),
+           !p->b_transposed, b);
+    for (int64_t j = 0; j < columns; j++) {
+        memset(sums, 0, (size_t)rows * sizeof(*sums));
+        for (int64_t l = 0; l < k; l++) {
+            const double factor = b[l * columns + j];
+            for (int64_t i = 0; i < rows; i++) {
+                sums[i] += a[l * rows + i] * factor;
+            }
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            const int64_t at = i + j * p->c.leading;
+            const double sum = p->alpha * sums[i] +
+                               (p->beta != 0 ? p->beta * load(p->c.type, c, at) : 0) +
+                               (p->bias_at != 0 ? load(p->c.type, p->bias_at, i) : 0);
+            store(&p->c, d, at, p->has_relu && sum < 0 ? 0 : sum);
+        }
+    }
 }
 
 static void multiply(const void *arguments)
@@ -289,25 +322,16 @@ static void multiply(const void *arguments)
         p.alpha = load(p.scale, p.alpha_at, 0);
         p.beta = load(p.scale, p.beta_at, 0);
     }
-    for (int64_t n = 0; n < p.c.batch; n++) {
-        const gy_cuda_address a = p.a_at + (uint64_t)(n * p.a.stride) * bytes_of(p.a.type);
-        const gy_cuda_address b = p.b_at + (uint64_t)(n * p.b.stride) * bytes_of(p.b.type);
-        const gy_cuda_address c = p.c_at + (uint64_t)(n * p.c.stride) * bytes_of(p.c.type);
-        const gy_cuda_address d = p.d_at + (uint64_t)(n * p.c.stride) * bytes_of(p.c.type);
-        for (int64_t j = 0; j < p.c.columns; j++) {
-            for (int64_t i = 0; i < p.c.rows; i++) {
-                double sum = 0;
-                for (int64_t l = 0; l < k; l++) {
-                    sum += operand(&p, element(&p.a, a, p.a_transposed, i, l)) *
-                           operand(&p, element(&p.b, b, p.b_transposed, l, j));
-                }
-                const int64_t at = i + j * p.c.leading;
-                sum = p.alpha * sum + (p.beta != 0 ? p.beta * load(p.c.type, c, at) : 0) +
-                      (p.bias_at != 0 ? load(p.c.type, p.bias_at, i) : 0);
-                store(&p.c, d, at, p.has_relu && sum < 0 ? 0 : sum);
-            }
-        }
+    const size_t numbers = (size_t)((p.c.rows + p.c.columns) * k + p.c.rows);
+    double *work = malloc(GY_MAX(numbers, 1) * sizeof(*work));
+    if (work == NULL) {
+        standin_complain("%s: no memory for %zu numbers", symbols.matmul, numbers);
+        return;
     }
+    for (int64_t n = 0; n < p.c.batch; n++) {
+        multiply_one(&p, k, n, work);
+    }
+    free(work);
 }
 
 static bool fits(const gy_cuda_blas_desc *desc, const gy_cuda_blas_layout *a,

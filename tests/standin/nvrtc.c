@@ -2,6 +2,7 @@
  */
 #include "standin/standin.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,23 @@ static size_t read_whole(FILE *file, char *out, size_t size)
     return got;
 }
 
+#define COMPILE                                                                                \
+    GYRE_TEST_CC " -std=c17 -O1 -fPIC -shared -Wall -Wextra -Werror -Wno-unused "              \
+                 "-ffp-contract=off -fno-strict-aliasing " SANITIZE                            \
+                 " -include " GYRE_TEST_FOLDER "/cuda/host_kernel.h "
+
+static bool read_image(gy_cuda_program *program, const char *path)
+{
+    FILE *image = fopen(path, "rb");
+    if (image == NULL) {
+        return false;
+    }
+    const size_t size = read_whole(image, program->image, sizeof(program->image));
+    program->head = (standin_image){.magic = STANDIN_MAGIC, .size_bytes = size};
+    fclose(image);
+    return size > 0 && size < sizeof(program->image) - 1;
+}
+
 /* Compile what stands in `folder`; false with the compiler's words in the log. */
 static bool compile_in(gy_cuda_program *program, const char *folder)
 {
@@ -174,11 +192,7 @@ static bool compile_in(gy_cuda_program *program, const char *folder)
     if (!write_source(program, path)) {
         return false;
     }
-    snprintf(line, sizeof(line),
-             "%s -std=c17 -O1 -fPIC -shared -Wall -Wextra -Werror -Wno-unused "
-             "-ffp-contract=off -fno-strict-aliasing %s -include %s/cuda/host_kernel.h %s "
-             "-o %s/kernel.so -lm 2>&1",
-             GYRE_TEST_CC, SANITIZE, GYRE_TEST_FOLDER, path, folder);
+    snprintf(line, sizeof(line), COMPILE "%s -o %s/kernel.so -lm 2>&1", path, folder);
     FILE *compiler = popen(line, "r");
     if (compiler == NULL) {
         return false;
@@ -188,14 +202,68 @@ static bool compile_in(gy_cuda_program *program, const char *folder)
         return false;
     }
     snprintf(path, sizeof(path), "%s/kernel.so", folder);
-    FILE *image = fopen(path, "rb");
-    if (image == NULL) {
+    return read_image(program, path);
+}
+
+static bool compile(gy_cuda_program *program)
+{
+    char folder[] = "/tmp/gyre-kernel-XXXXXX", line[64];
+    if (mkdtemp(folder) == NULL) {
         return false;
     }
-    const size_t size = read_whole(image, program->image, sizeof(program->image));
-    program->head = (standin_image){.magic = STANDIN_MAGIC, .size_bytes = size};
-    fclose(image);
-    return size > 0 && size < sizeof(program->image) - 1;
+    const bool is_compiled = compile_in(program, folder);
+    for (const char *const *name = (const char *[]){"kernel.c", "kernel.so", NULL};
+         *name != NULL; name++) {
+        snprintf(line, sizeof(line), "%s/%s", folder, *name);
+        (void)unlink(line);
+    }
+    (void)rmdir(folder);
+    return is_compiled;
+}
+
+/* ---- images that are kept: the C compiler is most of what a test of kernels costs ---- */
+
+/* @source Fowler, Noll, Vo: FNV-1a, 64 bits */
+static uint64_t hash(uint64_t state, const char *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        state = (state ^ (unsigned char)data[i]) * UINT64_C(1099511628211);
+    }
+    return state;
+}
+
+/* The file of a text: named by all that makes its image. */
+static bool name_kept(const gy_cuda_program *program, char *path, size_t size)
+{
+    static char header[1 << 16];
+    FILE *file = fopen(GYRE_TEST_FOLDER "/cuda/host_kernel.h", "r");
+    if (file == NULL) {
+        return false;
+    }
+    const size_t header_size = read_whole(file, header, sizeof(header));
+    fclose(file);
+    uint64_t key = UINT64_C(14695981039346656037);
+    key = hash(key, COMPILE __VERSION__, sizeof(COMPILE __VERSION__));
+    key = hash(key, header, header_size + 1);
+    key = hash(key, program->text, strlen(program->text));
+    snprintf(path, size, "%s/%016llx", GYRE_TEST_KERNELS, (unsigned long long)key);
+    return mkdir(GYRE_TEST_KERNELS, 0755) == 0 || errno == EEXIST;
+}
+
+/* As one that is whole or not there: tests run at once. What cannot be kept is not. */
+static void keep(const gy_cuda_program *program, const char *path)
+{
+    char made[300];
+    snprintf(made, sizeof(made), "%s.%d", path, (int)getpid());
+    FILE *file = fopen(made, "wb");
+    if (file == NULL) {
+        return;
+    }
+    const bool is_whole =
+        fwrite(program->image, 1, program->head.size_bytes, file) == program->head.size_bytes;
+    if (fclose(file) != 0 || !is_whole || rename(made, path) != 0) {
+        (void)unlink(made);
+    }
 }
 
 static bool take_options(gy_cuda_program *program, int count, const char *const *options)
@@ -224,18 +292,16 @@ int standin_nvrtc_compile(gy_cuda_program *program, int option_count,
         code = INVALID_OPTION;
     }
     if (code == 0) {
-        char folder[] = "/tmp/gyre-kernel-XXXXXX", line[64];
-        code = COMPILATION;
-        if (mkdtemp(folder) != NULL) {
-            program->is_compiled = compile_in(program, folder);
-            code = program->is_compiled ? 0 : COMPILATION;
-            for (const char *const *name = (const char *[]){"kernel.c", "kernel.so", NULL};
-                 *name != NULL; name++) {
-                snprintf(line, sizeof(line), "%s/%s", folder, *name);
-                (void)unlink(line);
+        char path[256];
+        const bool is_named = name_kept(program, path, sizeof(path));
+        program->is_compiled = is_named && read_image(program, path);
+        if (!program->is_compiled) {
+            program->is_compiled = compile(program);
+            if (is_named && program->is_compiled) {
+                keep(program, path);
             }
-            (void)rmdir(folder);
         }
+        code = program->is_compiled ? 0 : COMPILATION;
     }
     return standin_leave(code);
 }

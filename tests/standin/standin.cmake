@@ -13,7 +13,8 @@ if(NOT TARGET standin_cuda)
     target_link_libraries(standin_nvrtc PRIVATE standin_cuda)
     target_link_libraries(standin_cublasLt PRIVATE standin_cuda)
     target_compile_definitions(standin_nvrtc PRIVATE GYRE_TEST_CC="${CMAKE_C_COMPILER}"
-        GYRE_TEST_FOLDER="${CMAKE_SOURCE_DIR}/tests")
+        GYRE_TEST_FOLDER="${CMAKE_SOURCE_DIR}/tests"
+        GYRE_TEST_KERNELS="${CMAKE_BINARY_DIR}/standin/kernels")
     set_target_properties(standin_cuda PROPERTIES SUFFIX .so.1)
     set_target_properties(standin_nvrtc standin_cublasLt PROPERTIES SUFFIX .so.12)
 endif()
