@@ -11,12 +11,6 @@
 
 enum { MANY = 96 };
 
-#if defined(GYRE_TSAN) /* products of the stand-in take a hundred times as long */
-#define LENGTH "--steps 2 -b 32"
-#else
-#define LENGTH "--steps 4 -b 96"
-#endif
-
 /*
  * What a line can say:
  *   t N OPTION...     trains mlp on N ranks, what it prints goes to `said`
@@ -30,7 +24,7 @@ enum { MANY = 96 };
 static const char words[] =
     "export GYRE_TEST_CUDA_DEVICES=${GYRE_TEST_CUDA_DEVICES:-2} GYRE_TIMEOUT=20; "
     "export GYRE_TEST_CUDA_MULTIPROCESSORS=100 GYRE_CACHE_DIR=$PWD/kernels; "
-    "P='train mlp -q -d many " LENGTH " --optimizer momentum'; "
+    "P='train mlp -q -d many --steps 4 -b 96 --optimizer momentum'; "
     "t() { n=$1; shift; rm -rf out; gyre $P -n $n \"$@\" >said 2>&1; }; "
     "loss() { sed -n 's/.*, loss \\([0-9.]*\\)$/\\1/p' $1; }; "
     "near() { awk -v a=$(loss $1) -v b=$(loss $2) 'BEGIN { d = a - b; "

@@ -269,9 +269,12 @@ static double to_tf32(double value)
     return (double)rounded;
 }
 
+/* The race detector looks at what calls a product: within it threads share nothing. */
+#define PLAIN __attribute__((no_sanitize("thread")))
+
 /* An operand as numbers: of each of k the values that are multiplied, side by side. */
-static void spread(const product *p, const gy_cuda_blas_layout *of, gy_cuda_address at,
-                   bool is_turned, double *out)
+PLAIN static void spread(const product *p, const gy_cuda_blas_layout *of, gy_cuda_address at,
+                         bool is_turned, double *out)
 {
     const int64_t k = is_turned ? of->rows : of->columns;
     const int64_t count = is_turned ? of->columns : of->rows;
@@ -285,7 +288,7 @@ static void spread(const product *p, const gy_cuda_blas_layout *of, gy_cuda_addr
 }
 
 /* One of a batch, column by column: each sum in the order of k. */
-static void multiply_one(const product *p, int64_t k, int64_t n, double *work)
+PLAIN static void multiply_one(const product *p, int64_t k, int64_t n, double *work)
 {
     const int64_t rows = p->c.rows, columns = p->c.columns;
     const gy_cuda_address c = p->c_at + (uint64_t)(n * p->c.stride) * bytes_of(p->c.type);
