@@ -2,7 +2,28 @@
 #ifndef GY_LETTERS_KIT_H
 #define GY_LETTERS_KIT_H
 
+#include <gyre/gpt.h>
+
 #include "training_kit.h"
+
+enum { KIT_LETTERS = 20 };
+
+static const char *const kit_letter_names[KIT_LETTERS] = {"a", "b", "c", "d", "e", "f", "g",
+                                                          "h", "i", "j", "k", "l", "m", "n",
+                                                          "o", "p", "q", "r", "s", "t"};
+
+/* A GPT of two blocks over all letters. */
+static inline gy_model *kit_letters_gpt(int64_t length, int width, int workers)
+{
+    gy_model *model = NULL;
+    const gy_model_options base =
+        GY_OPTIONS(gy_model_options, .seed = 11, .workers = workers, .input_sizes = {length},
+                   .class_names = kit_letter_names, .class_count = KIT_LETTERS);
+    assert_ok(gy_gpt_new(
+        &GY_OPTIONS(gy_gpt_options, .layers = 2, .width = width, .heads = 2, .dropout = 0.1),
+        &base, &model));
+    return model;
+}
 
 /* Each sample begins at another letter; labels are the letters that follow. */
 static inline gy_status kit_letters_fill(gy_dataset *dataset, const int64_t *indices,

@@ -15,7 +15,7 @@
 #include "letters_kit.h"
 #include "training_kit.h"
 
-enum { LETTERS = 20, LENGTH = 16, NODES_MAX = 512, BELOW = 10 };
+enum { LENGTH = 16, NODES_MAX = 512, BELOW = 10 };
 
 /* A node of a compiled graph, with values of its own. */
 typedef struct taken {
@@ -150,22 +150,13 @@ static void free_node(taken *t)
 
 static gy_model *new_model(bool is_gpt)
 {
-    static const char *const names[LETTERS] = {"a", "b", "c", "d", "e", "f", "g",
-                                               "h", "i", "j", "k", "l", "m", "n",
-                                               "o", "p", "q", "r", "s", "t"};
     const gy_layer lenet[] = {
         gy_layer_conv2d(8, 3, 1), gy_layer_relu(), gy_layer_max_pool(2), gy_layer_flatten(),
         gy_layer_dense(64),       gy_layer_relu(), gy_layer_dense(10)};
     gy_model *model = NULL;
     gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 1);
     if (is_gpt) {
-        base.input_sizes[0] = LENGTH;
-        base.class_names = names;
-        base.class_count = LETTERS;
-        assert_ok(gy_gpt_new(
-            &GY_OPTIONS(gy_gpt_options, .layers = 2, .width = 32, .heads = 2, .dropout = 0.1),
-            &base, &model));
-        return model;
+        return kit_letters_gpt(LENGTH, 32, 1);
     }
     base.layers = lenet;
     base.layer_count = (int)GY_COUNT(lenet);
@@ -178,7 +169,7 @@ static gy_model *new_model(bool is_gpt)
 static void train(gy_model *model, bool is_gpt)
 {
     gy_train_result result = {.losses = NULL};
-    gy_dataset set = is_gpt ? kit_letters(80, LETTERS, LENGTH) : kit_digits(80, 12);
+    gy_dataset set = is_gpt ? kit_letters(80, KIT_LETTERS, LENGTH) : kit_digits(80, 12);
     const gy_train_options options = GY_OPTIONS(gy_train_options, .steps = 2, .batch = 40,
                                                 .clip_norm = 1, .optimizer = GY_OPTIMIZER_ADAMW,
                                                 .rate = 0.003, .weight_decay = 0.01, .seed = 3);

@@ -184,13 +184,11 @@ static void describe(const trial *t)
 
 static gy_status new_model(const trial *t, gy_mesh *mesh, gy_model **model)
 {
-    static const char *const letters[LETTERS] = {"a", "b", "c", "d", "e", "f",
-                                                 "g", "h", "i", "j", "k", "l"};
     gy_model_options base =
         GY_OPTIONS(gy_model_options, .dtype = t->dtype, .seed = 11, .mesh = mesh, .workers = 1);
     if (t->kind == GPT || t->kind == LSTM) {
         base.input_sizes[0] = t->length;
-        base.class_names = letters;
+        base.class_names = kit_letter_names;
         base.class_count = LETTERS;
     }
     if (t->kind == GPT) {

@@ -6,30 +6,19 @@
 #include "standin/standin_kit.h"
 #include "train/train_priv.h"
 
-#include <gyre/gpt.h>
-
 #include "letters_kit.h"
 #include "training_kit.h"
 
-enum { STEPS_MAX = 6, SIDE = 12, LETTERS = 20, LENGTH = 16 };
+enum { STEPS_MAX = 6, SIDE = 12, LENGTH = 16 };
 
 static gy_model *new_model(bool is_text)
 {
-    static const char *const letters[LETTERS] = {"a", "b", "c", "d", "e", "f", "g",
-                                                 "h", "i", "j", "k", "l", "m", "n",
-                                                 "o", "p", "q", "r", "s", "t"};
     const gy_layer layers[] = {gy_layer_flatten(), gy_layer_dense(32), gy_layer_relu(),
                                gy_layer_dense(KIT_CLASSES)};
     gy_model *model = NULL;
     gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 2);
     if (is_text) {
-        base.input_sizes[0] = LENGTH;
-        base.class_names = letters;
-        base.class_count = LETTERS;
-        assert_ok(gy_gpt_new(
-            &GY_OPTIONS(gy_gpt_options, .layers = 2, .width = 16, .heads = 2, .dropout = 0.1),
-            &base, &model));
-        return model;
+        return kit_letters_gpt(LENGTH, 16, 2);
     }
     base.layers = layers;
     base.layer_count = (int)GY_COUNT(layers);
@@ -64,7 +53,7 @@ static gy_device_counts train_with(bool has_graphs, bool is_text, int steps, tra
     gy_device *device = NULL;
     gy_device_counts counts;
     gy_train_result result = {.losses = NULL};
-    gy_dataset set = is_text ? kit_letters(24, LETTERS, LENGTH) : kit_digits(24, SIDE);
+    gy_dataset set = is_text ? kit_letters(24, KIT_LETTERS, LENGTH) : kit_digits(24, SIDE);
     assert_int_equal(setenv("GYRE_DEVICE_GRAPHS", has_graphs ? "on" : "off", 1), 0);
     assert_ok(gy_cuda_executor_open(0, &device));
     device->rates.launch_s = device->rates.copy_s = 1e-12;

@@ -17,15 +17,12 @@
 
 enum { LETTERS = 12, LENGTH = 8, STEPS = 3 };
 
-static const char *const letters[LETTERS] = {"a", "b", "c", "d", "e", "f",
-                                             "g", "h", "i", "j", "k", "l"};
-
 static gy_model *new_model(bool is_lstm)
 {
     gy_model *model = NULL;
     const gy_model_options base =
         GY_OPTIONS(gy_model_options, .seed = 11, .workers = 1, .input_sizes = {LENGTH},
-                   .class_names = letters, .class_count = LETTERS);
+                   .class_names = kit_letter_names, .class_count = LETTERS);
     assert_ok(is_lstm ? gy_lstm_new(&GY_OPTIONS(gy_lstm_options, .layers = 1, .hidden = 16),
                                     &base, &model)
                       : gy_gpt_new(&GY_OPTIONS(gy_gpt_options, .layers = 1, .width = 16,

@@ -9,14 +9,12 @@
 #include "standin/standin_kit.h"
 #include "train/train_priv.h"
 
-#include <gyre/gpt.h>
-
 #include <math.h>
 
 #include "letters_kit.h"
 #include "training_kit.h"
 
-enum { STEPS = 4, SIDE = 12, LETTERS = 20, LENGTH = 16, BATCH = 8 };
+enum { STEPS = 4, SIDE = 12, LENGTH = 16, BATCH = 8 };
 /* Wide enough for 16 bits (docs/decisions/058). */
 enum { WIDE_LENGTH = 32, WIDE_BATCH = 32, SAMPLES = 48 };
 
@@ -44,9 +42,6 @@ static gy_model *new_wide_model(model_kind kind, gy_model_options *base)
 
 static gy_model *new_model(model_kind kind, bool is_wide)
 {
-    static const char *const letters[LETTERS] = {"a", "b", "c", "d", "e", "f", "g",
-                                                 "h", "i", "j", "k", "l", "m", "n",
-                                                 "o", "p", "q", "r", "s", "t"};
     const gy_layer softmax[] = {gy_layer_flatten(), gy_layer_dense(KIT_CLASSES)};
     const gy_layer mlp[] = {gy_layer_flatten(), gy_layer_dense(32), gy_layer_relu(),
                             gy_layer_dense(KIT_CLASSES)};
@@ -57,14 +52,7 @@ static gy_model *new_model(model_kind kind, bool is_wide)
     gy_model *model = NULL;
     gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 1);
     if (kind == GPT) {
-        base.input_sizes[0] = is_wide ? WIDE_LENGTH : LENGTH;
-        base.class_names = letters;
-        base.class_count = LETTERS;
-        assert_ok(
-            gy_gpt_new(&GY_OPTIONS(gy_gpt_options, .layers = 2, .width = is_wide ? 32 : 16,
-                                   .heads = 2, .dropout = 0.1),
-                       &base, &model));
-        return model;
+        return kit_letters_gpt(is_wide ? WIDE_LENGTH : LENGTH, is_wide ? 32 : 16, 1);
     }
     if (is_wide) {
         return new_wide_model(kind, &base);
@@ -122,7 +110,7 @@ static void train(model_kind kind, gy_dtype precision, gy_device *device, traine
     const bool is_wide = precision != GY_F32;
     gy_model *model = new_model(kind, is_wide);
     gy_train_result result = {.losses = NULL};
-    gy_dataset set = kind == GPT ? kit_letters(is_wide ? SAMPLES : 24, LETTERS,
+    gy_dataset set = kind == GPT ? kit_letters(is_wide ? SAMPLES : 24, KIT_LETTERS,
                                                is_wide ? WIDE_LENGTH : LENGTH)
                                  : kit_digits(is_wide ? SAMPLES : 24, SIDE);
     const gy_train_options options =

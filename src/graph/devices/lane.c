@@ -51,7 +51,7 @@ static gy_status wait_on(gy_device_lane *lane, const gy_program_step *step)
                ? GY_AGAIN
                : keep_stuck(lane,
                             gy_fail(GY_TIMEOUT,
-                                    "device %s has not come so far in %g s: it hangs, or "
+                                    "device %s has not ended a copy in %g s: it hangs, or "
                                     "GYRE_TIMEOUT is too short for its work",
                                     lane->device->name, 1e-9 * (double)lane->patience_ns));
 }
