@@ -2,8 +2,8 @@
 #include "ops/cuda/blas.h"
 #include "standin/standin.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define GY_X(member, symbol, parameters)                                                       \
     STANDIN_EXPORT int standin_blas_##member parameters __asm__(symbol);
@@ -325,16 +325,18 @@ static void multiply(const void *arguments)
         p.alpha = load(p.scale, p.alpha_at, 0);
         p.beta = load(p.scale, p.beta_at, 0);
     }
-    const size_t numbers = (size_t)((p.c.rows + p.c.columns) * k + p.c.rows);
-    double *work = malloc(GY_MAX(numbers, 1) * sizeof(*work));
-    if (work == NULL) {
-        standin_complain("%s: no memory for %zu numbers", symbols.matmul, numbers);
+    const size_t bytes =
+        ((size_t)((p.c.rows + p.c.columns) * k + p.c.rows) + 1) * sizeof(double);
+    double *work =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (work == MAP_FAILED) {
+        standin_complain("%s: no memory for %zu bytes", symbols.matmul, bytes);
         return;
     }
     for (int64_t n = 0; n < p.c.batch; n++) {
         multiply_one(&p, k, n, work);
     }
-    free(work);
+    (void)munmap(work, bytes);
 }
 
 static bool fits(const gy_cuda_blas_desc *desc, const gy_cuda_blas_layout *a,
