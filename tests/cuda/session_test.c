@@ -300,6 +300,28 @@ static void expect_failure(story *both, gy_status status, const char *words)
     }
 }
 
+/* A story that was told without a device, and the same to be told on the one that is opened. */
+static gy_device *begin_pair(uint64_t seed, story **alone, story **both)
+{
+    *alone = new_story(seed, GY_F64, NULL);
+    *both = new_story(seed, GY_F64, NULL);
+    (*alone)->steps = (*both)->steps = 3;
+    tell(*alone);
+    standin->reset(seed);
+    (*both)->device = open_eager(0);
+    gy_log_set_level(GY_LOG_ERROR);
+    return (*both)->device;
+}
+
+static void end_pair(gy_device *device, story *alone, story *both)
+{
+    gy_log_set_level(GY_LOG_WARN);
+    gy_cuda_executor_close(device);
+    standin_expect_clean();
+    gy_free(both);
+    gy_free(alone);
+}
+
 GY_TEST(a_call_that_fails_leaves_the_device_usable)
 {
     standin_needed();
@@ -307,12 +329,8 @@ GY_TEST(a_call_that_fails_leaves_the_device_usable)
                                           "cuMemcpyHtoDAsync_v2", "cublasLtMatmul"};
     const uint64_t seed = gy_test_seed();
     gy_random random = {.key = seed};
-    story *alone = new_story(seed, GY_F64, NULL), *both = new_story(seed, GY_F64, NULL);
-    alone->steps = both->steps = 3;
-    tell(alone);
-    standin->reset(seed);
-    gy_device *device = both->device = open_eager(0);
-    gy_log_set_level(GY_LOG_ERROR);
+    story *alone, *both;
+    gy_device *device = begin_pair(seed, &alone, &both);
     for (size_t i = 0; i < GY_COUNT(symbols); i++) {
         const int before = standin->count(symbols[i]);
         tell(both);
@@ -326,11 +344,7 @@ GY_TEST(a_call_that_fails_leaves_the_device_usable)
             expect_same(alone, both, "after a failure");
         }
     }
-    gy_log_set_level(GY_LOG_WARN);
-    gy_cuda_executor_close(device);
-    standin_expect_clean();
-    gy_free(both);
-    gy_free(alone);
+    end_pair(device, alone, both);
 }
 
 /* All of the device's memory but `left_bytes`. */
@@ -352,12 +366,8 @@ GY_TEST(out_of_memory_leaves_the_device_usable)
 {
     const uint64_t seed = gy_test_seed();
     gy_random random = {.key = seed};
-    story *alone = new_story(seed, GY_F64, NULL), *both = new_story(seed, GY_F64, NULL);
-    alone->steps = both->steps = 3;
-    tell(alone);
-    standin->reset(seed);
-    gy_device *device = both->device = open_eager(0);
-    gy_log_set_level(GY_LOG_ERROR);
+    story *alone, *both;
+    gy_device *device = begin_pair(seed, &alone, &both);
     for (long n = 0; n < gy_test_serial_cases(8); n++) {
         const size_t left = n == 0 ? 0 : (size_t)(4096 << gy_random_below(&random, 10));
         void *taken = hog(device, left);
@@ -373,11 +383,7 @@ GY_TEST(out_of_memory_leaves_the_device_usable)
         tell(both);
         expect_same(alone, both, "with memory again");
     }
-    gy_log_set_level(GY_LOG_WARN);
-    gy_cuda_executor_close(device);
-    standin_expect_clean();
-    gy_free(both);
-    gy_free(alone);
+    end_pair(device, alone, both);
 }
 
 static void *tell_thread(void *arg)
