@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gy_test.h"
+
 /* ---- Digits: one fixed pattern a class, noise of its own on each sample ---- */
 
 enum { KIT_CLASSES = 10, KIT_RANKS_MAX = 8 };
@@ -58,6 +60,18 @@ static inline gy_dataset kit_digits(int64_t count, int64_t side)
                         .classes = KIT_CLASSES,
                         .input_rank = 3,
                         .input_sizes = {1, side, side}};
+}
+
+/* A model of layers for them. */
+static inline gy_model *kit_digits_model(const gy_layer *layers, int count, int64_t side,
+                                         int workers)
+{
+    gy_model *model = NULL;
+    const gy_model_options options =
+        GY_OPTIONS(gy_model_options, .layers = layers, .layer_count = count, .input_rank = 3,
+                   .input_sizes = {1, side, side}, .seed = 11, .workers = workers);
+    assert_ok(gy_model_new(&options, &model));
+    return model;
 }
 
 /* ---- Ranks that are threads of this process ---- */

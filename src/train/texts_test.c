@@ -153,17 +153,8 @@ static gy_model *new_model(bool is_gpt)
     const gy_layer lenet[] = {
         gy_layer_conv2d(8, 3, 1), gy_layer_relu(), gy_layer_max_pool(2), gy_layer_flatten(),
         gy_layer_dense(64),       gy_layer_relu(), gy_layer_dense(10)};
-    gy_model *model = NULL;
-    gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 1);
-    if (is_gpt) {
-        return kit_letters_gpt(LENGTH, 32, 1);
-    }
-    base.layers = lenet;
-    base.layer_count = (int)GY_COUNT(lenet);
-    base.input_rank = 3;
-    memcpy(base.input_sizes, (int64_t[]){1, 12, 12}, 3 * sizeof(int64_t));
-    assert_ok(gy_model_new(&base, &model));
-    return model;
+    return is_gpt ? kit_letters_gpt(LENGTH, 32, 1)
+                  : kit_digits_model(lenet, (int)GY_COUNT(lenet), 12, 1);
 }
 
 static void train(gy_model *model, bool is_gpt)

@@ -15,17 +15,8 @@ static gy_model *new_model(bool is_text)
 {
     const gy_layer layers[] = {gy_layer_flatten(), gy_layer_dense(32), gy_layer_relu(),
                                gy_layer_dense(KIT_CLASSES)};
-    gy_model *model = NULL;
-    gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 2);
-    if (is_text) {
-        return kit_letters_gpt(LENGTH, 16, 2);
-    }
-    base.layers = layers;
-    base.layer_count = (int)GY_COUNT(layers);
-    base.input_rank = 3;
-    memcpy(base.input_sizes, (int64_t[]){1, SIDE, SIDE}, 3 * sizeof(int64_t));
-    assert_ok(gy_model_new(&base, &model));
-    return model;
+    return is_text ? kit_letters_gpt(LENGTH, 16, 2)
+                   : kit_digits_model(layers, (int)GY_COUNT(layers), SIDE, 2);
 }
 
 typedef struct trained {

@@ -22,7 +22,7 @@ typedef enum model_kind { SOFTMAX, MLP, LENET, GPT, KINDS } model_kind;
 
 static const char *const kind_names[KINDS] = {"softmax", "mlp", "lenet", "gpt"};
 
-static gy_model *new_wide_model(model_kind kind, gy_model_options *base)
+static gy_model *new_wide_model(model_kind kind)
 {
     const gy_layer mlp[] = {gy_layer_flatten(), gy_layer_dense(64),
                             gy_layer_relu(),    gy_layer_dense(32),
@@ -31,13 +31,8 @@ static gy_model *new_wide_model(model_kind kind, gy_model_options *base)
         gy_layer_conv2d(16, 3, 1), gy_layer_relu(),      gy_layer_conv2d(16, 3, 1),
         gy_layer_relu(),           gy_layer_max_pool(2), gy_layer_flatten(),
         gy_layer_dense(32),        gy_layer_relu(),      gy_layer_dense(KIT_CLASSES)};
-    gy_model *model = NULL;
-    base->layers = kind == LENET ? lenet : mlp;
-    base->layer_count = (int)(kind == LENET ? GY_COUNT(lenet) : GY_COUNT(mlp));
-    base->input_rank = 3;
-    memcpy(base->input_sizes, (int64_t[]){1, SIDE, SIDE}, 3 * sizeof(int64_t));
-    assert_ok(gy_model_new(base, &model));
-    return model;
+    return kind == LENET ? kit_digits_model(lenet, (int)GY_COUNT(lenet), SIDE, 1)
+                         : kit_digits_model(mlp, (int)GY_COUNT(mlp), SIDE, 1);
 }
 
 static gy_model *new_model(model_kind kind, bool is_wide)
@@ -49,22 +44,15 @@ static gy_model *new_model(model_kind kind, bool is_wide)
                               gy_layer_max_pool(2),       gy_layer_flatten(),
                               gy_layer_dense(24),         gy_layer_relu(),
                               gy_layer_dense(KIT_CLASSES)};
-    gy_model *model = NULL;
-    gy_model_options base = GY_OPTIONS(gy_model_options, .seed = 11, .workers = 1);
     if (kind == GPT) {
         return kit_letters_gpt(is_wide ? WIDE_LENGTH : LENGTH, is_wide ? 32 : 16, 1);
     }
     if (is_wide) {
-        return new_wide_model(kind, &base);
+        return new_wide_model(kind);
     }
-    base.layers = kind == SOFTMAX ? softmax : kind == MLP ? mlp : lenet;
-    base.layer_count = (int)(kind == SOFTMAX ? GY_COUNT(softmax)
-                             : kind == MLP   ? GY_COUNT(mlp)
-                                             : GY_COUNT(lenet));
-    base.input_rank = 3;
-    memcpy(base.input_sizes, (int64_t[]){1, SIDE, SIDE}, 3 * sizeof(int64_t));
-    assert_ok(gy_model_new(&base, &model));
-    return model;
+    return kind == SOFTMAX ? kit_digits_model(softmax, (int)GY_COUNT(softmax), SIDE, 1)
+           : kind == MLP   ? kit_digits_model(mlp, (int)GY_COUNT(mlp), SIDE, 1)
+                           : kit_digits_model(lenet, (int)GY_COUNT(lenet), SIDE, 1);
 }
 
 typedef struct trained {
