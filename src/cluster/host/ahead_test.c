@@ -74,15 +74,16 @@ static bool has_variable(pid_t process, const char *name)
     return false;
 }
 
-static int list_children(const kit_scene *at, pid_t children[64])
+static int list_children(pid_t parent, pid_t children[64])
 {
     char path[64], text[4096];
-    const int daemon = (int)at->daemons[0].process;
     int count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", daemon, daemon);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
-    close(file);
+    if (file >= 0) {
+        close(file);
+    }
     text[GY_MAX(size, 0)] = '\0';
     char *rest = text, *end = NULL;
     for (long one = strtol(rest, &end, 10); end != rest && count < 64;
@@ -98,7 +99,7 @@ static int count_fork_servers(const kit_scene *at, pid_t *last)
 {
     pid_t children[64];
     int found = 0;
-    const int count = list_children(at, children);
+    const int count = list_children(at->daemons[0].process, children);
     for (int i = 0; i < count; i++) {
         if (has_variable(children[i], "GYRE_VERTEX=")) {
             found++;
@@ -209,15 +210,18 @@ GY_TEST(other_requests_get_another_one)
 GY_TEST(what_nobody_wants_goes)
 {
     static kit_scene at;
-    pid_t early = 0, late = 0;
+    pid_t early = 0, late = 0, children[64];
     kit_open(&at, false);
     kit_daemon_start(&at, 0, "");
     job_is_manager(&at, NULL);
     order_manager(&at, 1);
     KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
-    /* If it is killed before it is needed, the order starts a new one. */
+    /* If it is killed before it is needed, the order starts a new one. What is killed here is
+     * its reaper; the daemon adopts the fork server, which ends, too. */
+    KIT_UNTIL(&at, list_children(early, children) == 1);
     assert_int_equal(kill(early, SIGKILL), 0);
-    KIT_UNTIL(&at, count_fork_servers(&at, &late) == 0);
+    KIT_UNTIL(&at, kit_is_gone(early) && kit_is_gone(children[0]));
+    assert_int_equal(count_fork_servers(&at, &late), 0);
     end_manager(&at, 2);
     order_manager(&at, 3);
     KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
