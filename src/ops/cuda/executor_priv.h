@@ -7,7 +7,8 @@
 
 #include "ops/cuda/device.h"
 #include "ops/cuda/executor.h"
-#include "ops/cuda/plan.h"
+#include "ops/cuda/plan/plan.h"
+#include "ops/cuda/product.h"
 
 enum { GY_CUDA_FAULTS_MAX = 512, GY_CUDA_SEGMENTS_MAX = 64 /* bits of a word */ };
 

@@ -1,4 +1,4 @@
-#include "ops/cuda/plan_priv.h"
+#include "ops/cuda/plan/plan_priv.h"
 
 enum { ALIGNMENT = 256, PRODUCT_BYTES = 4 << 20 };
 

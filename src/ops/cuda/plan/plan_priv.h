@@ -1,8 +1,8 @@
-/** What the two planners of ops/cuda share: plan.c and convolution.c. */
-#ifndef GY_OPS_CUDA_PLAN_PRIV_H
-#define GY_OPS_CUDA_PLAN_PRIV_H
+/** What the planners share: plan.c and convolution.c. */
+#ifndef GY_OPS_CUDA_PLAN_PLAN_PRIV_H
+#define GY_OPS_CUDA_PLAN_PLAN_PRIV_H
 
-#include "ops/cuda/plan.h"
+#include "ops/cuda/plan/plan.h"
 
 /** The row has no kernel; the first reason stays. */
 void gy_cuda_plan_refuse(gy_cuda_plan *plan, const char *reason);

@@ -12,7 +12,7 @@
  *
  * @cost  columns: C R S P Q elements an image, written once and read once
  */
-#include "ops/cuda/plan_priv.h"
+#include "ops/cuda/plan/plan_priv.h"
 
 enum { COLUMNS_BYTES = 64 << 20, PARTIALS_MAX = 32, IMAGES_MULTIPLE = 8 };
 

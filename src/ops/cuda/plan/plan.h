@@ -2,10 +2,10 @@
  * What the kernel of a row consists of: texts, products by cuBLASLt, and the steps that run
  * them, one behind another, on parts of inputs, outputs and workspace. Pure: no device.
  */
-#ifndef GY_OPS_CUDA_PLAN_H
-#define GY_OPS_CUDA_PLAN_H
+#ifndef GY_OPS_CUDA_PLAN_PLAN_H
+#define GY_OPS_CUDA_PLAN_PLAN_H
 
-#include "ops/cuda/product.h"
+#include "ops/cuda/plan/shape.h"
 #include "ops/cuda/text/text.h"
 
 enum { GY_CUDA_PLAN_TEXTS_MAX = 4, GY_CUDA_PLAN_PRODUCTS_MAX = 4 };
