@@ -283,35 +283,85 @@ static gy_status list_walked(solver *s, int32_t var, const int32_t *around, int3
     return GY_OK;
 }
 
-/* For all values of the neighbours the least sum over the values of the variable. */
-static void fill_table(const solver *s, int32_t var, const factor *made, const walked *of,
+/* Put the factors that the neighbour `last` does not change before the others; their number. */
+static int32_t part_walked(walked *of, int32_t count, int32_t last)
+{
+    GY_ASSERT(count >= 0 && last < FACTOR_VARS_MAX);
+    int32_t fixed = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (last < 0 || of[i].of[last] == 0) {
+            const walked moved = of[fixed];
+            of[fixed++] = of[i];
+            of[i] = moved;
+        }
+    }
+    return fixed;
+}
+
+/* Lower a line of the table, `length` values of the neighbour `last`, to the sums with one
+ * value of the eliminated variable: `sum` is what the line has in common. */
+static void lower_line(const walked *of, int32_t count, int32_t last, double sum,
+                       int32_t length, double *line)
+{
+    GY_ASSERT(length >= 1 && (last >= 0 || count == 0));
+    for (int32_t y = 0; y < length; y++) {
+        double whole = sum;
+        for (int32_t i = 0; i < count; i++) {
+            whole += of[i].table[(ptrdiff_t)of[i].of[last] * y];
+        }
+        line[y] = whole < line[y] ? whole : line[y];
+    }
+}
+
+/* The next values of the neighbours before `last`, and the factors' tables behind what they
+ * choose; behind the last values come the first ones, which is false. */
+static bool turn(const solver *s, const factor *made, int32_t last, walked *of,
+                 int32_t walked_count, int32_t values[FACTOR_VARS_MAX])
+{
+    GY_ASSERT(last < FACTOR_VARS_MAX);
+    for (int32_t k = last - 1; k >= 0; k--) {
+        const int32_t size = s->of->sizes[made->vars[k]];
+        const bool is_over = ++values[k] == size;
+        const ptrdiff_t by = is_over ? -(ptrdiff_t)(size - 1) : 1;
+        for (int32_t i = 0; i < walked_count; i++) {
+            of[i].table += by * of[i].of[k];
+        }
+        if (!is_over) {
+            return true;
+        }
+        values[k] = 0;
+    }
+    return false;
+}
+
+/* For all values of the neighbours the least sum over the values of the variable. Each value of
+ * it lowers the whole table, line by line: the last neighbour is the innermost. */
+static void fill_table(const solver *s, int32_t var, const factor *made, walked *of,
                        int32_t walked_count, double *table)
 {
     GY_ASSERT(walked_count >= 0 && s->of->sizes[var] > 1);
     GY_ASSERT(made->var_count <= FACTOR_VARS_MAX);
+    const int32_t last = made->var_count - 1;
+    const int32_t length = last < 0 ? 1 : s->of->sizes[made->vars[last]];
+    const int32_t fixed = part_walked(of, walked_count, last);
     int32_t values[FACTOR_VARS_MAX] = {0};
-    const int32_t size = s->of->sizes[var];
-    for (size_t at = 0;; at++) {
-        double best = INFINITY;
-        for (int32_t x = 0; x < size; x++) {
-            double sum = single_cost(s->of, var, x);
-            for (int32_t i = 0; i < walked_count; i++) {
-                size_t index = (size_t)of[i].own * (size_t)x;
-                for (int32_t k = 0; k < made->var_count; k++) {
-                    index += (size_t)of[i].of[k] * (size_t)values[k];
-                }
-                sum += of[i].table[index];
+    for (int32_t x = 0; x < s->of->sizes[var]; x++) {
+        const double cost = single_cost(s->of, var, x);
+        double *line = table;
+        for (int32_t i = 0; x > 0 && i < walked_count; i++) {
+            of[i].table += of[i].own;
+        }
+        do {
+            double sum = cost;
+            for (int32_t i = 0; i < fixed; i++) {
+                sum += of[i].table[0];
             }
-            best = sum < best ? sum : best;
-        }
-        table[at] = best;
-        int32_t k = made->var_count - 1; /* the last one is the innermost */
-        while (k >= 0 && ++values[k] == s->of->sizes[made->vars[k]]) {
-            values[k--] = 0;
-        }
-        if (k < 0) {
-            return;
-        }
+            for (int32_t y = 0; x == 0 && y < length; y++) {
+                line[y] = INFINITY;
+            }
+            lower_line(of + fixed, walked_count - fixed, last, sum, length, line);
+            line += length;
+        } while (turn(s, made, last, of, walked_count, values));
     }
 }
 
@@ -382,8 +432,10 @@ static gy_status number_left(solver *s, int32_t var, const factor *made, const w
     return gy_index_number(&s->left, gy_key_of(&head, sizeof(head)), number);
 }
 
-/* The table that the elimination leaves: one that is there, or a new one. */
-static gy_status find_table(solver *s, int32_t var, factor *made, const walked *of,
+/* The table that the elimination leaves: one that is there, or a new one, made of `of` for
+ * good.
+ */
+static gy_status find_table(solver *s, int32_t var, factor *made, walked *of,
                             int32_t walked_count)
 {
     size_t entries = 1;
