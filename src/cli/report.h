@@ -52,9 +52,4 @@ bool gy_cli_make_folder(const char *command, const char *folder);
  */
 int gy_cli_report_usage(const char *format, ...) GY_PRINTF(1, 2);
 
-/** Make a folder and its parents; false and a message of `gyre COMMAND` when it cannot be
- * written.
- */
-bool gy_cli_make_folder(const char *command, const char *folder);
-
 #endif
