@@ -527,6 +527,16 @@ GY_API const char *gy_session_device(const gy_session *session);
 /** What its device has done for it. False, and *counts unchanged: it has none that counts.
  * @threads any */
 GY_API bool gy_session_device_counts(const gy_session *session, gy_device_counts *counts);
+/** How much of a run a device does. */
+typedef struct gy_device_share {
+    int there, nodes; /* it runs so many of all nodes */
+    const char *why;  /* the others do not run there: the reason of most of their time on the
+                         CPU, static; "": there are none */
+} gy_device_share;
+/** How much its device does of the largest run that was compiled so far: of a training, of an
+ * update. False, and *share unchanged: it has no device, or has compiled nothing.
+ * @threads owner */
+GY_API bool gy_session_device_share(const gy_session *session, gy_device_share *share);
 
 /** What an input is in one run. */
 typedef struct gy_feed {

@@ -182,6 +182,16 @@ bool gy_session_device_counts(const gy_session *session, gy_device_counts *count
     return true;
 }
 
+bool gy_session_device_share(const gy_session *session, gy_device_share *share)
+{
+    GY_ASSERT(session->share.nodes == 0 || session->lane != NULL);
+    if (session->share.nodes == 0) {
+        return false;
+    }
+    *share = session->share;
+    return true;
+}
+
 /* ---- programs ---- */
 
 gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled)
@@ -193,6 +203,9 @@ gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled)
         session->homes[session->home_count++] = GY_HOME_OPEN;
     }
     gy_devices_keep(compiled, session->homes);
+    if (compiled->share.nodes > session->share.nodes) {
+        session->share = compiled->share;
+    }
     return GY_OK;
 }
 

@@ -103,7 +103,7 @@ GY_TEST(a_device_that_is_not_there_is_no_device_of_auto)
     gy_device *device = NULL;
     standin->reset(1);
     assert_status(open_as("0,7", 1, &device), GY_NOTFOUND);
-    assert_non_null(strstr(gy_error_text(), "device 7: this machine shows 1"));
+    assert_non_null(strstr(gy_error_text(), "device 7: this machine shows device 0 alone"));
     assert_null(device);
     standin->fail_call("cuDeviceGetCount", 1, GY_CUDA_NOT_INITIALIZED);
     assert_status(open_as("auto", 0, &device), GY_STATE);

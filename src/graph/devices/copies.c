@@ -129,7 +129,9 @@ gy_status gy_pass_devices(const gy_graph *in, gy_graph **out)
     const gy_status status = c.is_there != NULL && c.other != NULL ? move_all(&c) : GY_NOMEM;
     gy_free(c.is_there);
     gy_free(c.other);
-    return gy_pass_end(&c.pass, status, out);
+    GY_TRY(gy_pass_end(&c.pass, status, out));
+    (*out)->share = gy_devices_share(*out);
+    return GY_OK;
 }
 
 void gy_devices_keep(const gy_graph *compiled, gy_device_home *homes)

@@ -47,6 +47,8 @@ GY_MUST_CHECK gy_status gy_devices_choose(const gy_graph *graph, bool *is_there)
  * either. By the rates of graph->device. */
 double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there);
 double gy_devices_copy_seconds(const gy_graph *graph, gy_value value);
+/** How much of the graph its device runs; what copies is not counted. */
+gy_device_share gy_devices_share(const gy_graph *graph);
 /** May the device run it? Else why not: static. */
 bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why);
 /** The most that values and the work of kernels take there at a time, in bytes; parameters lie

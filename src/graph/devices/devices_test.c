@@ -212,7 +212,7 @@ GY_TEST(what_cannot_fit_is_named)
     late_end(&device);
 }
 
-static void explained(uint64_t refuse, gy_text *text)
+static gy_device_share explained(uint64_t refuse, gy_text *text)
 {
     random_graph r;
     gy_random random = {.key = 5};
@@ -224,20 +224,29 @@ static void explained(uint64_t refuse, gy_text *text)
     gy_graph *graph = scheduled(&r, &device), *out = NULL;
     assert_ok(gy_pass_devices(graph, &out));
     assert_ok(gy_graph_explain_devices(out, text));
+    const gy_device_share share = out->share;
     gy_graph_free(out);
     gy_graph_free(graph);
     gy_graph_free(r.graph);
     late_end(&device);
+    return share;
 }
 
 GY_TEST(explain_tells_nodes_copies_and_reasons)
 {
     gy_text all = {.data = NULL}, none = {.data = NULL};
-    explained(0, &all);
-    assert_non_null(strstr(gy_text_get(&all), "device late: "));
+    char nodes[64];
+    gy_device_share share = explained(0, &all);
+    assert_true(share.there > 0 && share.there < share.nodes);
+    (void)gy_print(nodes, sizeof(nodes), "device late: %d of %d nodes, ", share.there,
+                   share.nodes);
+    assert_non_null(strstr(gy_text_get(&all), nodes));
+    assert_string_equal(share.why, "no faster there, with its copies");
     assert_non_null(strstr(gy_text_get(&all), "  to the device: x f64[5,4], 160 B, "));
     assert_non_null(strstr(gy_text_get(&all), "  back: "));
-    explained(1, &none);
+    share = explained(1, &none);
+    assert_true(share.there == 0 && share.nodes > 0);
+    assert_string_equal(share.why, "no kernel");
     assert_non_null(strstr(gy_text_get(&none), "device late: 0 of "));
     assert_non_null(strstr(gy_text_get(&none), " ms: no kernel\n"));
     assert_null(strstr(gy_text_get(&none), "to the device"));

@@ -4,8 +4,10 @@
 
 #include <string.h>
 
+enum { REASONS_MAX = 32 }; /* of tables of kernels: more than any graph has */
+
 typedef struct sums {
-    int there, here, copies;
+    int copies;
     double there_s, here_s, copies_s, copied_bytes;
 } sums;
 
@@ -30,7 +32,6 @@ static void add(const gy_graph *graph, int32_t index, sums *all)
         all->copied_bytes += (double)gy_local_bytes(&graph->mesh, &node->types[0]);
         all->copies_s += gy_devices_copy_seconds(graph, value);
     } else if (is_work(node)) {
-        *(node->is_on_device ? &all->there : &all->here) += 1;
         *(node->is_on_device ? &all->there_s : &all->here_s) +=
             gy_devices_seconds(graph, index, node->is_on_device);
     }
@@ -75,9 +76,67 @@ static void print_here(const gy_graph *graph, const char *const *why, int32_t in
                 why[index]);
 }
 
+/* May the device run it? Then what there is gained is less than its copies cost. */
+static const char *why_not(const gy_graph *graph, int32_t index)
+{
+    const char *why = "";
+    GY_ASSERT(!graph->nodes[index].is_on_device);
+    return gy_devices_can(graph, index, &why) ? "no faster there, with its copies" : why;
+}
+
+/* What the CPU does for one reason. */
+typedef struct reason {
+    const char *why;
+    double seconds;
+} reason;
+
+/* Count the node with its reason; false: there is no room for another. */
+static bool add_reason(const gy_graph *graph, int32_t index, reason *reasons, int count,
+                       int *at)
+{
+    const char *why = why_not(graph, index);
+    int i = 0;
+    GY_ASSERT(count >= 0 && count <= REASONS_MAX);
+    while (i < count && strcmp(reasons[i].why, why) != 0) {
+        i++;
+    }
+    if (i == REASONS_MAX) {
+        return false;
+    }
+    if (i == count) {
+        reasons[i] = (reason){.why = why};
+    }
+    reasons[i].seconds += gy_devices_seconds(graph, index, false);
+    *at = i;
+    return true;
+}
+
+gy_device_share gy_devices_share(const gy_graph *graph)
+{
+    reason reasons[REASONS_MAX];
+    int count = 0, most = 0, at = 0;
+    gy_device_share share = {.why = ""};
+    GY_ASSERT(graph->device != NULL);
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        if (!is_work(node) || is_copy(node)) {
+            continue;
+        }
+        share.nodes++;
+        share.there += node->is_on_device ? 1 : 0;
+        if (!node->is_on_device && add_reason(graph, i, reasons, count, &at)) {
+            count = GY_MAX(count, at + 1);
+            most = reasons[at].seconds > reasons[most].seconds ? at : most;
+        }
+    }
+    share.why = count > 0 ? reasons[most].why : "";
+    GY_ASSERT(share.there >= 0 && share.there <= share.nodes);
+    return share;
+}
+
 gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text)
 {
-    sums all = {.there = 0};
+    sums all = {.copies = 0};
     double cpu_s = 0;
     char copied[32], most[32];
     const char **why =
@@ -93,16 +152,15 @@ gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text)
             cpu_s += gy_devices_seconds(graph, i, false);
         }
         if (is_work(node) && !is_copy(node) && !node->is_on_device) {
-            why[i] =
-                gy_devices_can(graph, i, &why[i]) ? "no faster there, with its copies" : why[i];
+            why[i] = why_not(graph, i);
         }
     }
     if (why != NULL && is_there != NULL) {
         gy_text_add(text,
                     "device %s: %d of %d nodes, %.3g ms; CPU %.3g ms; %d copies, %s, %.3g ms; "
                     "all on the CPU %.3g ms; at most %s there\n",
-                    graph->device->name, all.there, all.there + all.here, 1e3 * all.there_s,
-                    1e3 * all.here_s, all.copies,
+                    graph->device->name, graph->share.there, graph->share.nodes,
+                    1e3 * all.there_s, 1e3 * all.here_s, all.copies,
                     gy_text_bytes(copied, (uint64_t)all.copied_bytes), 1e3 * all.copies_s,
                     1e3 * cpu_s, gy_text_bytes(most, gy_devices_bytes(graph, is_there)));
         print_copies(graph, text);

@@ -58,8 +58,12 @@ gy_status gy_cuda_device_describe(int index, gy_cuda_properties *properties)
     int count = 0;
     GY_TRY(gy_cuda_device_count(&count));
     if (index >= count) {
-        return gy_fail(GY_NOTFOUND, "device %d: this machine shows %d, counted from 0", index,
-                       count);
+        char shown[32];
+        (void)gy_print(shown, sizeof(shown), "devices 0 to %d", count - 1);
+        return gy_fail(GY_NOTFOUND, "device %d: this machine shows %s", index,
+                       count > 1    ? shown
+                       : count == 1 ? "device 0 alone"
+                                    : "none");
     }
     gy_cuda_properties made = {.index = index};
     GY_CUDA_TRY(driver, device_get, &made.handle, index);
@@ -78,7 +82,11 @@ static void add_device(gy_text *text, int index)
 {
     gy_cuda_properties device;
     if (gy_cuda_device_describe(index, &device) < 0) {
-        gy_text_add(text, "device %d: none: %s\n", index, gy_error_text());
+        char named[24]; /* what went wrong may begin with it already */
+        const size_t size = gy_print(named, sizeof(named), "device %d", index);
+        const bool is_named = strncmp(gy_error_text(), named, size) == 0;
+        gy_text_add(text, "%s%s%s\n", is_named ? "" : named,
+                    is_named ? "" : ": none: ", gy_error_text());
         return;
     }
     char bytes[32];
