@@ -363,7 +363,9 @@ typedef struct gy_train_options {
        step whose gradients are not finite changes nothing and halves the scale, 2000 that are
        double it, up to 2^24. Excludes `servers`. */
     gy_dtype precision;
-    double loss_scale; /* of f16, at first; 0: 65536 */
+    /* Of f16, at first, a power of two up to 2^24; 0: 65536. A resumed training goes on with
+       its checkpoint's, and warns where this is another. */
+    double loss_scale;
     /* GY_BF16: gradients are rounded to it, and exchanged and summed by ranks in it, half the
        bytes of f32, in which updates go on; also on one rank, so that ranks learn alike. 0 or
        GY_F32: as they are. Of models of f32. Excludes `servers`, which have a codec. */
@@ -501,6 +503,14 @@ GY_API GY_MUST_CHECK gy_status gy_model_load(const char *path, const gy_model_op
 GY_API bool gy_model_is_sharded(const gy_model *model);
 /** gy_session_device of its session: of the last training; NULL: none. */
 GY_API const char *gy_model_device(const gy_model *model);
+/**
+ * Can a rank that trains with the options have its device? Opens it and closes it again, before
+ * much is read. Collective.
+ * @param comm  of the ranks that train; NULL: this one is alone
+ * @return GY_OK, also where no device is asked for; as gy_session_new, on every rank
+ */
+GY_API GY_MUST_CHECK gy_status gy_train_find_device(const gy_train_options *options,
+                                                    gy_comm *comm);
 /** The architecture's name; borrowed from the model. */
 GY_API const char *gy_model_name(const gy_model *model);
 /** A metadata value of the file that the model came from, borrowed; NULL: no such key. */

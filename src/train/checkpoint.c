@@ -64,9 +64,6 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
     if (o->exchange == GY_BF16) {
         gy_text_add(text, "exchange bf16, ");
     }
-    if (o->loss_scale > 0) {
-        gy_text_add(text, "loss scale %.17g, ", o->loss_scale);
-    }
     if (o->servers != NULL) {
         char sync[32];
         gy_ps_sync_print(o->servers->sync, sync, sizeof(sync));
@@ -417,6 +414,7 @@ static gy_status shared_text(const gy_model *model, const gy_train_options *o,
                 "tests %lld, zero %d, recompute %d, micro-batches %d, chunks %d, patience %d, ",
                 (long long)(test != NULL ? test->count : 0), o->zero, (int)o->recompute,
                 o->micro_batches, o->chunks, o->patience);
+    gy_text_add(text, "loss scale %.17g, ", o->loss_scale);
     gy_text_add(text, "memory %llu, cut %s, pipe-schedule %s, ",
                 (unsigned long long)o->memory_bytes, o->cut != NULL ? o->cut : "-",
                 o->pipe_schedule != NULL ? o->pipe_schedule : "-");
@@ -621,7 +619,7 @@ static gy_status check_format(const gy_bundle *bundle)
 
 /* What is wrong with a file is found before any value changes. */
 static gy_status check(gy_bundle *bundle, const gy_model *model,
-                       const gy_train_options *options, gy_dataset *train)
+                       const gy_train_options *options, gy_dataset *train, double *scale)
 {
     GY_TRY(gy_session_verify(model->comm, bundle));
     gy_status status = check_format(bundle);
@@ -629,22 +627,37 @@ static gy_status check(gy_bundle *bundle, const gy_model *model,
         status = check_fingerprint(bundle, model, options, train);
     }
     if (status == GY_OK) {
-        status = gy_train_scale_kept(bundle, options);
+        status = gy_train_scale_kept(bundle, options, scale);
     }
     return gy_session_agree(model->comm, status);
+}
+
+/* The scale of a checkpoint (0: none) is gone on from, whatever the options say. */
+static void warn_scale(const char *path, const gy_model *model, double given, double scale)
+{
+    GY_ASSERT(given >= 0 && scale >= 0);
+    if (given > 0 && scale > 0 && given != scale && gy_comm_rank(model->comm) == 0) {
+        gy_warn("%s: the loss scale goes on from the checkpoint's %.12g, not from %.12g, which "
+                "was given",
+                path, scale, given);
+    }
 }
 
 static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,
                           gy_dataset *train, gy_train_state *state)
 {
     gy_bundle *bundle = NULL;
+    double scale = 0;
     gy_status status = gy_bundle_open(gy_env_real(), path, &bundle);
     status = gy_session_agree(model->comm, status);
     if (status == GY_OK) {
-        status = check(bundle, model, options, train);
+        status = check(bundle, model, options, train, &scale);
     }
     if (status == GY_OK) {
         status = gy_session_agree(model->comm, restore(bundle, model, state));
+    }
+    if (status == GY_OK) {
+        warn_scale(path, model, options->loss_scale, scale);
     }
     gy_bundle_free(bundle);
     return status < 0 && strstr(gy_error_text(), path) == NULL

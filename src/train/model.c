@@ -504,6 +504,25 @@ const char *gy_model_device(const gy_model *model)
     return gy_session_device(model->session);
 }
 
+gy_status gy_train_find_device(const gy_train_options *options, gy_comm *comm)
+{
+    gy_train_options o;
+    gy_device *device = NULL;
+    GY_TRY(gy_options_take(gy_train_options, &o, options));
+    const gy_device_choice choice = {
+        .number = o.device, .names = o.devices, .rank = o.device_rank, .ranks = o.device_ranks};
+    const gy_status status = gy_device_open(&choice, &device);
+    gy_device_close(device);
+    if (comm == NULL || gy_comm_size(comm) == 1 || status >= 0) {
+        return gy_session_agree(comm, status);
+    }
+    gy_error own; /* the others are told whose it is */
+    gy_error_take(&own, status);
+    (void)gy_session_agree(comm,
+                           gy_fail_within(gy_error_raise(&own), "rank %d", gy_comm_rank(comm)));
+    return gy_error_raise(&own);
+}
+
 const char *gy_model_name(const gy_model *model)
 {
     return model->name;

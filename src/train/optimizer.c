@@ -47,6 +47,18 @@ gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *f
     return GY_OK;
 }
 
+static bool is_scale(double value)
+{
+    return value >= LOSS_SCALE_MIN && value <= LOSS_SCALE_MAX;
+}
+
+/* By a power of two gradients are scaled, and scaled back, without rounding. */
+static bool is_exact(double value)
+{
+    int exponent = 0;
+    return frexp(value, &exponent) == 0.5;
+}
+
 gy_status gy_train_precision_check(const gy_model *model, const gy_train_options *o)
 {
     const bool is_known = o->precision == GY_BF16 || o->precision == GY_F16;
@@ -56,11 +68,11 @@ gy_status gy_train_precision_check(const gy_model *model, const gy_train_options
             gy_dtype_is_element(o->precision) ? gy_dtype_name(o->precision) : "of no type",
             gy_dtype_name(model->dtype), model->dtype == GY_F32 ? "f32, bf16 or f16" : "none");
     }
-    if (!(o->loss_scale >= 0 && o->loss_scale <= LOSS_SCALE_MAX) ||
-        (o->loss_scale > 0 && o->precision != GY_F16)) {
-        return gy_fail(GY_ARG, "training: loss scale %g of precision %s, expected %s",
-                       o->loss_scale, o->precision == GY_F16 ? "f16" : "other than f16",
-                       o->precision == GY_F16 ? "0 (65536) to 16777216" : "none");
+    const bool is_f16 = o->precision == GY_F16;
+    if (o->loss_scale != 0 && !(is_f16 && is_scale(o->loss_scale) && is_exact(o->loss_scale))) {
+        return gy_fail(GY_ARG, "training: loss scale %.12g of precision %s, expected %s",
+                       o->loss_scale, is_f16 ? "f16" : "other than f16",
+                       is_f16 ? "0 (65536) or a power of two up to 16777216" : "none");
     }
     if (o->exchange != GY_DTYPE_NONE && o->exchange != GY_F32 &&
         (o->exchange != GY_BF16 || model->dtype != GY_F32 || o->servers != NULL)) {
@@ -156,12 +168,7 @@ static gy_status scalar_of(gy_model *model, const char *name, double *value)
     return GY_OK;
 }
 
-static bool is_scale(double value)
-{
-    return value >= LOSS_SCALE_MIN && value <= LOSS_SCALE_MAX;
-}
-
-gy_status gy_train_scale_kept(const gy_bundle *bundle, const gy_train_options *o)
+gy_status gy_train_scale_kept(const gy_bundle *bundle, const gy_train_options *o, double *scale)
 {
     size_t index = 0;
     float value = 0;
@@ -174,6 +181,7 @@ gy_status gy_train_scale_kept(const gy_bundle *bundle, const gy_train_options *o
     }
     const gy_box all = gy_box_whole(&shape);
     GY_TRY(gy_bundle_read_box(bundle, index, &all, 0, 1, &value));
+    *scale = (double)value;
     return is_scale((double)value)
                ? GY_OK
                : gy_fail(GY_FORMAT, "the loss scale is %g, expected %g to %g", (double)value,

@@ -243,7 +243,7 @@ static void check_resumed(gy_dtype precision, const char *mismatch)
     assert_status(play(&other), GY_MISMATCH);
     assert_non_null(strstr(gy_error_text(), mismatch));
     other.precision = precision;
-    other.loss_scale = narrow.loss_scale;
+    other.loss_scale = precision == GY_F16 ? 2 : 0; /* the checkpoint's goes on */
     assert_ok(play(&other));
     assert_same_bits(&narrow, &other);
     assert_true(other.last_scale == narrow.last_scale);
@@ -388,7 +388,13 @@ GY_TEST(what_cannot_be_narrow_is_refused)
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
     assert_string_equal(gy_error_text(),
                         "training: loss scale inf of precision f16, expected 0 "
-                        "(65536) to 16777216");
+                        "(65536) or a power of two up to 16777216");
+    static const double wrong[] = {NAN, -1, 1000, 0x1p25};
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        options.loss_scale = wrong[i];
+        assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), "of precision f16, expected 0"));
+    }
     options.precision = GY_BF16;
     options.loss_scale = 2;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);

@@ -68,9 +68,10 @@ static inline bool gy_train_is_narrow(const gy_train_options *options)
  * GY_NUMERIC no scale gives finite gradients. Collective. */
 GY_MUST_CHECK gy_status gy_train_scale_check(gy_model *model, const gy_train_options *options,
                                              gy_train_result *result);
-/** GY_FORMAT a checkpoint's loss scale is none (infinite, no number, out of range). */
+/** The loss scale of a checkpoint, which stays where it has none. GY_FORMAT it is no scale
+ * (infinite, no number, out of range). */
 GY_MUST_CHECK gy_status gy_train_scale_kept(const gy_bundle *bundle,
-                                            const gy_train_options *options);
+                                            const gy_train_options *options, double *scale);
 /** GY_ARG names a precision that the model cannot take. */
 GY_MUST_CHECK gy_status gy_train_precision_check(const gy_model *model,
                                                  const gy_train_options *options);

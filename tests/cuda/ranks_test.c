@@ -29,6 +29,7 @@ static const char words[] =
     "loss() { sed -n 's/.*, loss \\([0-9.]*\\)$/\\1/p' $1; }; "
     "near() { awk -v a=$(loss $1) -v b=$(loss $2) 'BEGIN { d = a - b; "
     "exit !(a > 0 && b > 0 && d <= 1e-4 && d >= -1e-4) }'; }; "
+    "ran() { grep -q \"^$1; [1-9][0-9]* of a step's [1-9][0-9]* nodes run there\\$\" said; }; "
     "on() { n=$1; device=$2; shift 2; t $n --device none \"$@\" && mv said plain && "
     "! grep '^device' plain && t $n --device $device --explain \"$@\" && near plain said && "
     "grep -q '^device .*: [1-9][0-9]* of [0-9]* nodes' said; }; "
@@ -47,24 +48,39 @@ static void expect(const char *line)
 
 GY_TEST(ranks_with_a_device_each_have_the_losses_of_the_cpu)
 {
-    expect("on 1 1 --stats && grep -qx 'device 1 (Stand-in 1): rank 0' said && "
+    expect("on 1 1 --stats && ran 'device 1 (Stand-in 1): rank 0' && "
            "! grep -q 'kernels in' plain && grep -Eqx '  device: [1-9][0-9]* kernels in "
            "[1-9][0-9]* launches, [1-9][0-9]* of them graphs; [1-9][0-9]* copies there of .* "
            "[KM]iB, [1-9][0-9]* back of .*B' said");
-    expect("on 2 auto && grep -qx 'device 0 (Stand-in 0): rank 0' said && "
-           "grep -qx 'device 1 (Stand-in 1): rank 1' said");
-    expect("on 2 1,0 --zero 3 && grep -qx 'device 1 (Stand-in 1): rank 0' said");
+    expect(
+        "[ \"$(sed -n 's/^device .*: \\([0-9]* of [0-9]* nodes\\).*/\\1/p' said)\" = "
+        "\"$(sed -n \"s/^device .*; \\([0-9]* of \\)a step's \\([0-9]* nodes\\).*/\\1\\2/p\" "
+        "said)\" ]");
+    expect("on 2 auto && ran 'device 0 (Stand-in 0): rank 0' && "
+           "ran 'device 1 (Stand-in 1): rank 1'");
+    expect("on 2 1,0 --zero 3 && ran 'device 1 (Stand-in 1): rank 0'");
     expect("on 2 auto --mesh model=2");
     expect("on 2 auto --mesh pipe=2 --micro-batches 3");
 }
 
 GY_TEST(ranks_that_share_one_have_them_too)
 {
-    expect("on 2 0 && grep -qx 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 1' "
-           "said && grep -q '^device 0 (Stand-in 0) shared by 2 processes: [1-9]' said");
+    expect("on 2 0 && ran 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 1' && "
+           "grep -q '^device 0 (Stand-in 0) shared by 2 processes: [1-9]' said");
     expect("on 3 auto --mesh data=3 && "
-           "grep -qx 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 2' said && "
-           "grep -qx 'device 1 (Stand-in 1): rank 1' said");
+           "ran 'device 0 (Stand-in 0) shared by 2 processes: rank 0, 2' && "
+           "ran 'device 1 (Stand-in 1): rank 1'");
+}
+
+GY_TEST(where_nothing_runs_there_the_reason_is_told)
+{
+    expect(
+        "rm -rf out; gyre train softmax -q -d many --steps 2 -b 4 --device 0 >said 2>&1 && "
+        "grep -q '^device 0 (Stand-in 0): rank 0; nothing runs there: no faster there' said");
+    expect("GYRE_CUDA_LIBRARIES=none t 1 --device auto && "
+           "grep -q '^device auto: there is none, all ran on the CPU' said && "
+           "export GYRE_CUDA_LIBRARIES=none && GYRE_DEVICE=auto t 2 && "
+           "grep -q '^device auto: there is none' said && t 1 && ! grep '^device' said");
 }
 
 GY_TEST(workers_of_parameter_servers_have_one_each)
@@ -87,9 +103,12 @@ GY_TEST(a_device_that_one_rank_lacks_is_named_by_all)
            "said && "
            "grep -q 'rank 1 ended.*: rank 0: the CUDA driver is of CUDA 10.2' said");
     expect("one 1 GYRE_CUDA_LIBRARIES=none --device auto; [ $status = 0 ] && "
-           "grep -qx 'device 0 (Stand-in 0): rank 0' said && ! grep 'rank 1' said");
-    expect("! t 2 --device 7 && grep -q 'device 7: this machine shows 2, counted from 0' said");
-    expect("! t 2 --device 0,7 && grep -q 'rank 1.*device 7: this machine shows 2' said");
+           "ran 'device 0 (Stand-in 0): rank 0' && ! grep 'rank 1' said");
+    /* before the data are read */
+    expect("! t 2 --device 7 && grep -q 'device 7: this machine shows devices 0 to 1' said && "
+           "! grep 'to train' said");
+    expect("! t 2 --device 0,7 && grep -q 'rank 1.*device 7: this machine shows devices 0 to "
+           "1' said");
 }
 
 /* Its setting, what the rank says, and what the other one says of it. */

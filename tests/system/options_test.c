@@ -136,7 +136,19 @@ static const struct {
      "n && cp out/gpt/model.safetensors whole && n --precision bf16 --explain && "
      "grep -q '^  .*matmul f32.*: bf16$' said && ! cmp -s out/gpt/model.safetensors whole && "
      "n --precision f16 && grep -q '^loss scale 65536, steps skipped 0$' said && "
-     "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said"},
+     "! t $P --precision bf16 --dtype f64 && grep -q 'bf16 and --dtype f64 exclude' said && "
+     "! t $P --precision f16 --update ps:k=1 && grep -q 'f16 and --update ps exclude' said"},
+    {"train", "loss-scale",
+     "t $P --precision f16 --loss-scale 1024 --checkpoints scaled --steps-max 2 && "
+     "grep -q '^loss scale 1024, steps skipped 0$' said && "
+     "t $P --precision f16 --loss-scale 512 --checkpoints scaled --resume && "
+     "grep -q 'from the checkpoint.s 1024, not from 512, which' said && "
+     "grep -q '^loss scale 1024, steps skipped 0$' said && "
+     "for s in 0 -1 inf nan 33554432; do "
+     "! n --precision f16 --loss-scale $s && grep -q \"'$s' is not valid\" said || exit 1; "
+     "done; "
+     "! n --precision f16 --loss-scale 1000 && grep -q \"'1000'.*a power of two\" said && "
+     "! n --precision bf16 --loss-scale 2 && grep -q 'needs --precision f16: bf16' said"},
     {"train", "device", "same $P --device none && ! t $P --device 0,x && grep -q to.999 said"},
     {"train", "exchange",
      "t $P -n 2 --exchange bf16 --explain && grep -q ' bf16.* = allreduce' said && "
@@ -200,7 +212,9 @@ static const struct {
     {"train", "steps-max", "t $P --steps-max 4 && grep -q 'trained 4 steps' said"},
     {"train", "seed", "same $P --seed 1 && differs $P --seed 2"},
     {"train", "dtype",
-     "t $P --dtype f64 && head -c 4000 out/mlp/model.safetensors | grep -aq F64"},
+     "t $P --dtype f64 && head -c 4000 out/mlp/model.safetensors | grep -aq F64 && "
+     "! t $P --dtype bf16 && grep -q 'one of f32|f64; --precision bf16 trains' said && "
+     "! t $P --dtype f31 && grep -q 'f31.*one of f32|f64$' said"},
     {"train", "checkpoints",
      "same $P --checkpoints kept && [ -e kept/step-000000000006.safetensors ]"},
     {"train", "checkpoint-every",
@@ -237,6 +251,10 @@ static const struct {
      "same $P --overlap on && ! grep -q 'beside an exchange' said"},
     {"train", "explain",
      "same $P --explain && grep -q '^== graph' said && "
+     "gyre train mlp $P --explain >said 2>&1 && " /* whole before the first line of progress */
+     "awk '/^epoch 1:/ { e = NR } /^== memory of a rank/ { m = NR } /^[0-9]* digits to/ { d = "
+     "NR } "
+     "END { exit !(d == 1 && m > 1 && e > m) }' said && "
      "t $P --mesh data=2,model=2 --explain --stats && "
      "grep -q '^== placement: mesh data=2,model=2' said && "
      "grep -q '^  x .* f32\\[8,1,[0-9]*,[0-9]*\\]  *S0  *R$' said && "

@@ -7,6 +7,7 @@
 #include <gyre/launch.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 192 };
@@ -32,39 +33,76 @@ void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options
     options->device_ranks = device->ranks;
 }
 
-/* A line for each name, with its ranks. */
-static void print_names(char (*names)[NAME_BYTES], int ranks)
+/* The device of a rank, and how much runs there. */
+typedef struct used {
+    char name[NAME_BYTES], share[NAME_BYTES];
+} used;
+
+static used find_used(gy_model *model)
 {
+    used found = {.name = ""};
+    gy_device_share share = {.why = ""};
+    const char *name = gy_model_device(model);
+    if (name == NULL) {
+        return found;
+    }
+    snprintf(found.name, sizeof(found.name), "%s", name);
+    if (!gy_session_device_share(gy_model_session(model), &share)) {
+        snprintf(found.share, sizeof(found.share), "no step was made");
+    } else if (share.there == 0) {
+        snprintf(found.share, sizeof(found.share),
+                 "nothing runs there: %s (--explain lists all nodes)", share.why);
+    } else {
+        snprintf(found.share, sizeof(found.share), "%d of a step's %d nodes run there",
+                 share.there, share.nodes);
+    }
+    return found;
+}
+
+/* Whether devices were to be taken where there are some. */
+static bool is_auto(const char *words)
+{
+    const char *said = words != NULL ? words : getenv("GYRE_DEVICE");
+    return said != NULL && strcmp(said, "auto") == 0;
+}
+
+/* A line for each device and share, with its ranks. */
+static void print_used(used *all, int ranks, const char *words)
+{
+    bool is_any = false;
     for (int rank = 0; rank < ranks; rank++) {
-        if (names[rank][0] == '\0') {
+        if (all[rank].name[0] == '\0') {
             continue;
         }
-        printf("device %s: rank %d", names[rank], rank);
+        is_any = true;
+        printf("device %s: rank %d", all[rank].name, rank);
         for (int other = rank + 1; other < ranks; other++) {
-            if (strcmp(names[other], names[rank]) == 0) {
+            if (strcmp(all[other].name, all[rank].name) == 0 &&
+                strcmp(all[other].share, all[rank].share) == 0) {
                 printf(", %d", other);
-                names[other][0] = '\0';
+                all[other].name[0] = '\0';
             }
         }
-        printf("\n");
+        printf("; %s\n", all[rank].share);
+    }
+    if (!is_any && is_auto(words)) {
+        printf("device auto: there is none, all ran on the CPU ('gyre info' says why)\n");
     }
 }
 
-gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm)
+gy_status gy_cli_device_report(const gy_cli_device *device, gy_model *model, gy_comm *comm)
 {
     const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
-    const char *device = gy_model_device(model);
-    char own[NAME_BYTES] = "";
-    static char names[GY_RUN_RANKS_MAX][NAME_BYTES];
+    const used own = find_used(model);
+    static used all[GY_RUN_RANKS_MAX];
     if (ranks > GY_RUN_RANKS_MAX) {
         return GY_OK;
     }
-    snprintf(own, sizeof(own), "%s", device != NULL ? device : "");
-    memcpy(names[0], own, sizeof(own));
+    all[0] = own;
     const gy_status status =
-        ranks > 1 ? gy_allgather(comm, own, names, NAME_BYTES, GY_U8) : GY_OK;
+        ranks > 1 ? gy_allgather(comm, &own, all, sizeof(own), GY_U8) : GY_OK;
     if (status >= 0 && (comm == NULL || gy_comm_rank(comm) == 0)) {
-        print_names(names, ranks);
+        print_used(all, ranks, device->words);
     }
     return status;
 }

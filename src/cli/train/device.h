@@ -16,9 +16,9 @@ int gy_cli_device_check(const char *words);
 gy_cli_device gy_cli_device_of(const char *words, const gy_comm *comm);
 /** Put it into the options of the training. */
 void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options);
-/** Rank 0 prints which ranks trained on which device, unless none did. All ranks of `comm` call
- * it; NULL: this process is alone. */
-gy_status gy_cli_device_report(const gy_model *model, gy_comm *comm);
+/** Rank 0 prints which ranks trained on which device, and how much ran there; where none did,
+ * it says so of `auto` alone. All ranks of `comm` call it; NULL: this process is alone. */
+gy_status gy_cli_device_report(const gy_cli_device *device, gy_model *model, gy_comm *comm);
 /** Print what the device of this rank has done in the training and its tests; nothing where it
  * has none. */
 void gy_cli_device_report_counts(gy_model *model);

@@ -86,6 +86,7 @@ static gy_train_options train_options(gy_cli_train_job *job)
         .servers = job->update.is_ps ? &job->servers : NULL,
         .recompute = (gy_recompute)gy_cli_options_choice(RECOMPUTES, said->recompute),
         .precision = gy_cli_type_of(said->precision),
+        .loss_scale = (double)said->loss_scale,
         .exchange = gy_cli_type_of(said->exchange),
     };
     gy_cli_device_choose(&job->device, &chosen);
@@ -373,8 +374,17 @@ static gy_status open_mesh(gy_cli_train_job *job)
     return gy_mesh_new(job->comm, job->choice.trials[0].mesh.axes, &job->mesh);
 }
 
+/* Before the data are read, which may take long. */
+static gy_status find_device(gy_cli_train_job *job)
+{
+    gy_train_options chosen = {.epochs = 0};
+    gy_cli_device_choose(&job->device, &chosen);
+    return gy_train_find_device(&chosen, job->comm);
+}
+
 gy_status gy_cli_train_job_run(gy_cli_train_job *job)
 {
+    GY_TRY(find_device(job));
     GY_TRY(gy_cli_train_job_open_data(job));
     GY_TRY(open_mesh(job));
     GY_TRY(make_model(job));
@@ -395,7 +405,7 @@ gy_status gy_cli_train_job_run(gy_cli_train_job *job)
     gy_progress_bar_free(job->bar);
     job->bar = NULL;
     GY_TRY(status);
-    GY_TRY(gy_cli_device_report(job->model, job->comm));
+    GY_TRY(gy_cli_device_report(&job->device, job->model, job->comm));
     if (job->update.is_ps && !job->is_first) {
         return GY_OK; /* worker 0 tests and saves what all have made */
     }

@@ -18,7 +18,7 @@ typedef struct gy_cli_train_settings {
     gy_option_list data;
     long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
         checkpoint_every, steps_max;
-    long long zero, memory;
+    long long zero, memory, loss_scale;
     long long warmup;
     gy_cli_text text;
     double rate, momentum, weight_decay, clip, factor;

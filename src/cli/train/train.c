@@ -108,10 +108,15 @@ static const gy_option options[] = {
      NULL},
     {&gy_option_seed, GY_OPTION_INTEGER, "parameters, dropout and sample order; default: 1",
      PLACE(seed), 0, INT_MAX, NULL},
-    {&gy_option_dtype, GY_OPTION_CHOICE, "default: f32", PLACE(dtype), 0, 0, "f32|f64"},
+    /* TEXT: of bf16 gy_cli_types_check says more than that it is none of them. */
+    {&gy_option_dtype, GY_OPTION_TEXT, "default: f32", PLACE(dtype), 0, 0, DTYPES},
     {&gy_option_precision, GY_OPTION_CHOICE,
      "16 bits are summed in f32, and all else stays f32; default: f32", PLACE(precision), 0, 0,
      PRECISIONS},
+    {&gy_option_loss_scale, GY_OPTION_INTEGER,
+     "of --precision f16, a power of two; --resume goes on with the checkpoint's; default: "
+     "65536",
+     PLACE(loss_scale), 1, 1 << 24, NULL},
     {&gy_option_exchange, GY_OPTION_CHOICE, "bf16 halves the bytes; default: f32",
      PLACE(exchange), 0, 0, EXCHANGES},
     {&gy_option_device, GY_OPTION_TEXT, "default: GYRE_DEVICE", PLACE(device), 0, 0, NULL},
@@ -168,6 +173,8 @@ static int check_update(gy_cli_update *update)
         bool is_given;
     } excluded[] = {{"mesh", settings.mesh != NULL},
                     {"zero", settings.zero > 0},
+                    {"precision f16", strcmp(settings.precision, "f16") == 0},
+                    {"exchange", strcmp(settings.exchange, "f32") != 0}, /* it has codec= */
                     {"pin", settings.pins.items[0] != NULL},
                     {"accumulate", settings.accumulate > 1},
                     {"micro-batches", settings.pipe.micros > 0}};
@@ -201,7 +208,7 @@ static int check_settings(const char *name)
         settings.simulate == NULL) { /* which may say it, too */
         return gy_cli_report_usage("gyre train: --recompute auto needs --memory SIZE");
     }
-    int typed = gy_cli_types_check(settings.dtype, settings.precision, settings.exchange);
+    int typed = gy_cli_types_check(&settings);
     typed = typed == GY_EXIT_OK ? gy_cli_device_check(settings.device) : typed;
     const int clustered =
         typed != GY_EXIT_OK
