@@ -51,6 +51,36 @@ static void draw_images(gy_ops_sample *sample, const gy_op *op, gy_random *rando
     }
 }
 
+/* Any number of leading dimensions, each repeated in one operand, in the other or in none;
+ * missing ones where all before them are. */
+static void draw_leads(gy_ops_sample *sample, gy_random *random)
+{
+    enum { LEADS_MAX = 4 };
+    int64_t sizes[2][LEADS_MAX], ends[2][2];
+    const int count = (int)ops_random_in(random, 1, LEADS_MAX);
+    for (int i = 0; i < 2; i++) {
+        const int rank = sample->inputs[i].rank;
+        ends[i][0] = sample->inputs[i].sizes[rank - 2];
+        ends[i][1] = sample->inputs[i].sizes[rank - 1];
+    }
+    for (int dim = 0; dim < count; dim++) {
+        const int64_t size = ops_random_in(random, 1, 3),
+                      repeated = ops_random_in(random, 0, 3);
+        sizes[0][dim] = repeated == 0 ? 1 : size;
+        sizes[1][dim] = repeated == 1 ? 1 : size;
+    }
+    for (int i = 0; i < 2; i++) {
+        int cut = 0;
+        while (cut < count && sizes[i][cut] == 1 && ops_random_chance(random, 2)) {
+            cut++;
+        }
+        memcpy(sample->inputs[i].sizes, sizes[i] + cut,
+               (size_t)(count - cut) * sizeof(sizes[i][0]));
+        memcpy(sample->inputs[i].sizes + count - cut, ends[i], sizeof(ends[i]));
+        sample->inputs[i].rank = count - cut + 2;
+    }
+}
+
 /* Operands in `dtype`; what goes with them in the type of the sums. */
 static void draw(example *e, const gy_op *op, gy_dtype dtype, gy_random *random)
 {
@@ -63,6 +93,9 @@ static void draw(example *e, const gy_op *op, gy_dtype dtype, gy_random *random)
     }
     if (is_conv(op)) {
         draw_images(&sample, op, random);
+    }
+    if (op == &gy_ops_row_matmul && !ops_random_chance(random, 4)) {
+        draw_leads(&sample, random);
     }
     *e =
         (example){.op = op, .attributes = sample.attributes, .input_count = sample.input_count};
@@ -181,6 +214,7 @@ GY_TEST(rows_that_multiply_give_what_plain_definitions_give)
         example e;
         bool is_taken = false;
         executor->columns_bytes = ops_random_chance(&random, 2) ? 1 : 0;
+        executor->launch_bytes = ops_random_chance(&random, 2) ? 1 : 0;
         executor->may_round = ops_random_chance(&random, 2);
         draw(&e, rows[row], types[type], &random);
         assert_ok(run_there(device, &e, &is_taken));
@@ -274,10 +308,74 @@ GY_TEST(large_images_go_in_pieces)
     }
 }
 
+/* Operands of a product: leading sizes, and both of a matrix; a rank of 0 ends them. */
+typedef struct leading_case {
+    gy_dtype dtype;
+    bool turns_a;
+    int64_t a[5], b[5], c[5]; /* up to the first 0 */
+    int texts, steps;         /* what is written out; all steps */
+    int64_t batch, m;
+    int alignment;
+} leading_case;
+
+static gy_view view_of_sizes(gy_dtype dtype, const int64_t sizes[5])
+{
+    int rank = 0;
+    while (rank < 5 && sizes[rank] > 0) {
+        rank++;
+    }
+    return gy_view_of(NULL, dtype, sizes, rank);
+}
+
+GY_TEST(leading_dimensions_become_rows_batches_and_products)
+{
+    static const leading_case cases[] = {
+        /* one row of matrices, or the same on both sides: a batch */
+        {GY_F32, true, {6, 4, 4}, {6, 4, 4}, {6, 4, 4}, 0, 1, 6, 4, 16},
+        {GY_F32, true, {2, 3, 4, 4}, {4, 4}, {2, 3, 4, 4}, 0, 1, 6, 4, 16},
+        /* b is repeated within: rows of one matrix, with no batch or in each of one */
+        {GY_F32, false, {2, 3, 4, 4}, {4, 4}, {2, 3, 4, 4}, 0, 1, 0, 24, 16},
+        {GY_F32, false, {2, 3, 4, 4}, {2, 1, 4, 4}, {2, 3, 4, 4}, 0, 1, 2, 12, 16},
+        {GY_F32, false, {3, 4, 4}, {2, 1, 4, 4}, {2, 3, 4, 4}, 0, 1, 2, 12, 16},
+        /* each is repeated where the other is not: small ones are written out */
+        {GY_F32, true, {5, 1, 4, 4}, {7, 4, 4}, {5, 7, 4, 4}, 2, 3, 35, 4, 16},
+        {GY_F32, true, {2, 1, 3, 4, 4}, {2, 5, 3, 4, 4}, {2, 5, 3, 4, 4}, 1, 2, 30, 4, 16},
+        /* large ones are not: products of batches */
+        {GY_F32, true, {5, 1, 999, 999}, {7, 999, 999}, {5, 7, 999, 999}, 0, 5, 7, 999, 4},
+        {GY_BF16, true, {5, 1, 999, 999}, {7, 999, 999}, {5, 7, 999, 999}, 0, 5, 7, 999, 2},
+        {GY_BF16, true, {5, 1, 996, 992}, {7, 996, 4}, {5, 7, 992, 4}, 0, 5, 7, 992, 16},
+    };
+    const gy_cuda_plan_options options = {.has_products = true};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        const leading_case *it = &cases[i];
+        gy_attributes attributes;
+        gy_cuda_plan plan;
+        const gy_view inputs[2] = {view_of_sizes(it->dtype, it->a),
+                                   view_of_sizes(it->dtype, it->b)};
+        gy_view output = view_of_sizes(GY_F32, it->c);
+        memset(&attributes, 0, sizeof(attributes));
+        attributes.matmul.transpose_a = it->turns_a;
+        const gy_kernel_call call = {.op = &gy_ops_row_matmul,
+                                     .attributes = &attributes,
+                                     .inputs = inputs,
+                                     .input_count = 2,
+                                     .outputs = &output,
+                                     .output_count = 1};
+        assert_ok(gy_cuda_plan_make(&call, &options, &plan));
+        assert_null(plan.reason);
+        assert_int_equal(plan.text_count, it->texts);
+        assert_int_equal(plan.step_count, it->steps);
+        assert_int_equal(plan.products[0].batch, it->batch);
+        assert_int_equal(plan.products[0].m, it->m);
+        assert_int_equal(plan.products[0].alignment, it->alignment);
+        gy_cuda_plan_fini(&plan);
+    }
+}
+
 GY_TEST(what_has_no_kernel_says_why)
 {
     gy_attributes attributes;
-    const int64_t many[3] = {3, 4, 4}, sizes[4] = {2, 1, 4, 4}, none[2] = {0, 3};
+    const int64_t sizes[2] = {4, 4}, none[2] = {0, 3};
     const gy_cuda_plan_options options = {.has_products = true};
     gy_view inputs[2], output;
     gy_cuda_plan plan;
@@ -288,12 +386,7 @@ GY_TEST(what_has_no_kernel_says_why)
                            .input_count = 2,
                            .outputs = &output,
                            .output_count = 1};
-    inputs[0] = gy_view_of(NULL, GY_F32, sizes, 4);
-    inputs[1] = gy_view_of(NULL, GY_F32, many, 3);
-    output = gy_view_of(NULL, GY_F32, (const int64_t[]){2, 3, 4, 4}, 4);
-    assert_ok(gy_cuda_plan_make(&call, &options, &plan));
-    assert_string_equal(plan.reason, "leading dimensions of both operands are repeated");
-    gy_cuda_plan_fini(&plan);
+    inputs[0] = inputs[1] = output = gy_view_of(NULL, GY_F32, sizes, 2);
     assert_ok(gy_cuda_plan_make(&call, &(gy_cuda_plan_options){.has_products = false}, &plan));
     assert_string_equal(plan.reason, "there is no cuBLASLt");
     gy_cuda_plan_fini(&plan);
@@ -301,7 +394,7 @@ GY_TEST(what_has_no_kernel_says_why)
     assert_ok(gy_cuda_plan_make(&call, &options, &plan));
     assert_string_equal(plan.reason, "it is empty");
     gy_cuda_plan_fini(&plan);
-    output = gy_view_of(NULL, GY_F32, many, 3);
+    output = gy_view_of(NULL, GY_F32, sizes, 2);
     inputs[1].dtype = GY_F64;
     assert_ok(gy_cuda_plan_make(&call, &options, &plan));
     assert_string_equal(plan.reason, "no product of these types");

@@ -5,7 +5,12 @@
 
 #include <math.h>
 
-enum { SIDE_MAX = 9, BATCH_MAX = 3, ELEMENTS = SIDE_MAX * SIDE_MAX * BATCH_MAX };
+enum {
+    SIDE_MAX = 9,
+    BATCH_MAX = 3,
+    GAP_MAX = 5, /* between results of a batch */
+    ELEMENTS = (SIDE_MAX * SIDE_MAX + GAP_MAX) * BATCH_MAX
+};
 
 /* What is multiplied, as numbers; a 16-bit type holds them exactly. */
 typedef struct matrices {
@@ -37,10 +42,15 @@ static void put(gy_cuda_number number, void *to, const double *from, size_t coun
     }
 }
 
+static int64_t result_stride(const gy_cuda_product_shape *s)
+{
+    return s->c_stride != 0 ? s->c_stride : s->m * s->n;
+}
+
 static double sum_of(const gy_cuda_product_shape *s, const matrices *m, int64_t n,
                      const int64_t at[2])
 {
-    double sum = s->adds ? m->c[(n * s->m + at[0]) * s->n + at[1]] : 0;
+    double sum = s->adds ? m->c[n * result_stride(s) + at[0] * s->n + at[1]] : 0;
     const double *a = m->a + n * s->a_stride, *b = m->b + n * s->b_stride;
     for (int64_t l = 0; l < s->k; l++) {
         sum += (s->is_a_transposed ? a[l * s->m + at[0]] : a[at[0] * s->k + l]) *
@@ -66,11 +76,31 @@ static gy_cuda_product_shape draw_shape(gy_random *random)
     if (s.batch > 1) {
         s.a_stride = s.m * s.k;
         s.b_stride = gy_random_below(random, 2) == 0 ? s.k * s.n : 0;
+        s.c_stride = gy_random_below(random, 2) == 0
+                         ? s.m * s.n + (int64_t)gy_random_below(random, GAP_MAX + 1)
+                         : 0;
     }
+    s.alignment = gy_random_below(random, 2) == 0 ? 8 : 0;
     if (s.number == GY_CUDA_F64) { /* the library joins nothing to them */
         s.has_bias = s.has_relu = false;
     }
     return s;
+}
+
+/* All of c: what lies between the results of a batch stays as it was. */
+static void check(const gy_cuda_product_shape *s, const matrices *m, const char *bytes)
+{
+    const int64_t stride = result_stride(s), batch = s->batch > 1 ? s->batch : 1;
+    for (int64_t i = 0; i < batch * stride; i++) {
+        const int64_t place[2] = {i % stride / s->n, i % stride % s->n};
+        float single;
+        double got;
+        memcpy(&single, bytes + i * 4, sizeof(single));
+        memcpy(&got, bytes + i * 8 * (s->number == GY_CUDA_F64), sizeof(got));
+        got = s->number == GY_CUDA_F64 ? got : (double)single;
+        const double wanted = place[0] < s->m ? sum_of(s, m, i / stride, place) : m->c[i];
+        assert_true(got == wanted); /* all sums are exact */
+    }
 }
 
 static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_random *random)
@@ -82,7 +112,7 @@ static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_rand
     const size_t size = number_bytes(s.number), result_size = number_bytes(wide);
     gy_cuda_stream *stream = NULL;
     gy_cuda_product *product = NULL;
-    gy_cuda_operands at = {.a = 0};
+    gy_cuda_address all[5] = {0};
     for (int i = 0; i < ELEMENTS; i++) {
         m.a[i] = ((double)gy_random_below(random, 17) - 8) / 8;
         m.b[i] = ((double)gy_random_below(random, 17) - 8) / 8;
@@ -105,28 +135,24 @@ static void multiply(gy_cuda_products *products, gy_cuda_device *device, gy_rand
     assert_ok(made);
     const size_t workspace = gy_cuda_product_workspace(product);
     assert_true(workspace > 0 || !standin_is_there());
-    assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * size, &at.a));
-    assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * size, &at.b));
-    assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * result_size, &at.c));
-    assert_ok(gy_cuda_memory_alloc(device, stream, GY_MAX(workspace, 1), &at.workspace));
-    assert_ok(gy_cuda_memory_alloc(device, stream, SIDE_MAX * result_size, &at.bias));
+    const gy_cuda_address shift = (gy_cuda_address)s.alignment; /* 0: none */
+    assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * size + shift, &all[0]));
+    assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * size + shift, &all[1]));
+    assert_ok(gy_cuda_memory_alloc(device, stream, ELEMENTS * result_size + shift, &all[2]));
+    assert_ok(gy_cuda_memory_alloc(device, stream, SIDE_MAX * result_size, &all[3]));
+    assert_ok(gy_cuda_memory_alloc(device, stream, GY_MAX(workspace, 1), &all[4]));
+    const gy_cuda_operands at = {.a = all[0] + shift,
+                                 .b = all[1] + shift,
+                                 .c = all[2] + shift,
+                                 .bias = all[3],
+                                 .workspace = all[4]};
     assert_ok(gy_cuda_upload(device, stream, at.bias, bias, SIDE_MAX * result_size, soon()));
     assert_ok(gy_cuda_upload(device, stream, at.a, bytes[0], ELEMENTS * size, soon()));
     assert_ok(gy_cuda_upload(device, stream, at.b, bytes[1], ELEMENTS * size, soon()));
     assert_ok(gy_cuda_upload(device, stream, at.c, bytes[2], ELEMENTS * result_size, soon()));
     assert_ok(gy_cuda_product_run(product, stream, &at));
     assert_ok(gy_cuda_download(device, stream, bytes[2], at.c, ELEMENTS * result_size, soon()));
-    const int64_t batch = s.batch > 1 ? s.batch : 1;
-    for (int64_t i = 0; i < batch * s.m * s.n; i++) {
-        float single;
-        double got;
-        memcpy(&single, bytes[2] + i * 4, sizeof(single));
-        memcpy(&got, bytes[2] + i * 8 * (wide == GY_CUDA_F64), sizeof(got));
-        got = wide == GY_CUDA_F64 ? got : (double)single;
-        const int64_t place[2] = {i / s.n % s.m, i % s.n};
-        assert_true(got == sum_of(&s, &m, i / (s.m * s.n), place)); /* all sums are exact */
-    }
-    const gy_cuda_address all[] = {at.a, at.b, at.c, at.bias, at.workspace};
+    check(&s, &m, bytes[2]);
     for (size_t i = 0; i < GY_COUNT(all); i++) {
         gy_cuda_memory_free(device, stream, all[i]);
     }

@@ -29,7 +29,8 @@ static gy_cuda_plan_options options_of(const gy_cuda_executor *executor)
     return (gy_cuda_plan_options){.has_products = executor->products != NULL,
                                   .product_bytes = (size_t)(is_large ? 32 : 4) << 20,
                                   .may_round = executor->may_round,
-                                  .columns_bytes = executor->columns_bytes};
+                                  .columns_bytes = executor->columns_bytes,
+                                  .launch_bytes = executor->launch_bytes};
 }
 
 /* ---- what graphs ask ---- */

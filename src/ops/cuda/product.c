@@ -82,6 +82,11 @@ static gy_status transpose(const gy_cuda_products *products, gy_cuda_blas_desc *
     return GY_OK;
 }
 
+static int alignment_of(const gy_cuda_product_shape *shape)
+{
+    return shape->alignment != 0 ? shape->alignment : ALIGNMENT;
+}
+
 /* A row-major matrix of the product, of which `columns` lie side by side. */
 static gy_status lay_out(const gy_cuda_product *product, int type, const int64_t sizes[2],
                          int64_t stride, gy_cuda_blas_layout **layout)
@@ -142,7 +147,8 @@ static gy_status describe(gy_cuda_product *product)
     GY_TRY(lay_out(product, type, b, shape->b_stride, &product->first));
     GY_TRY(lay_out(product, type, a, shape->a_stride, &product->second));
     return lay_out(product, numbers[shape->number].result, (int64_t[]){shape->m, shape->n},
-                   shape->m * shape->n, &product->result);
+                   shape->c_stride != 0 ? shape->c_stride : shape->m * shape->n,
+                   &product->result);
 }
 
 static gy_status choose_with(gy_cuda_product *product, gy_cuda_blas_preference *preference,
@@ -150,7 +156,7 @@ static gy_status choose_with(gy_cuda_product *product, gy_cuda_blas_preference *
 {
     const gy_cuda_products *products = product->products;
     const gy_cuda_product_shape *shape = &product->shape;
-    const uint32_t alignment = ALIGNMENT;
+    const uint32_t alignment = (uint32_t)alignment_of(shape);
     int found = 0;
     TRY(products, preference_set, preference, GY_CUDA_PREFERENCE_WORKSPACE, &workspace_max,
         sizeof(workspace_max));
@@ -188,6 +194,7 @@ gy_status gy_cuda_product_new(gy_cuda_products *products, const gy_cuda_product_
 {
     GY_ASSERT(shape->m > 0 && shape->n > 0 && shape->k > 0);
     GY_ASSERT(shape->batch >= 0 && shape->batch <= INT32_MAX);
+    GY_ASSERT(ALIGNMENT % alignment_of(shape) == 0);
     GY_TRY(gy_cuda_device_enter(products->device));
     gy_cuda_product *made = gy_alloc_zero("ops.cuda.product", 1, sizeof(*made));
     if (made == NULL) {
@@ -260,7 +267,9 @@ static factors_at factors_of(const gy_cuda_product *product, const gy_cuda_opera
 gy_status gy_cuda_product_run(gy_cuda_product *product, gy_cuda_stream *stream,
                               const gy_cuda_operands *operands)
 {
-    GY_ASSERT(stream != NULL && (operands->a | operands->b | operands->c) % ALIGNMENT == 0);
+    const gy_cuda_address addresses = operands->a | operands->b | operands->c;
+    GY_ASSERT(stream != NULL &&
+              addresses % (gy_cuda_address)alignment_of(&product->shape) == 0);
     GY_ASSERT(!product->shape.has_bias || operands->bias != 0);
     GY_ASSERT(product->choice.workspace_bytes == 0 || operands->workspace != 0);
     const gy_cuda_products *products = product->products;

@@ -31,7 +31,7 @@ void gy_cuda_product_free(gy_cuda_product *product);
 /** Device memory that a run takes, aligned to 256 bytes. */
 size_t gy_cuda_product_workspace(const gy_cuda_product *product);
 
-/** What a run works on: addresses of the first elements, aligned to 16 bytes. */
+/** What a run works on: addresses of the first elements, aligned as the shape says. */
 typedef struct gy_cuda_operands {
     gy_cuda_address a, b, c, bias, workspace;
     gy_cuda_address added;  /* 0: c */

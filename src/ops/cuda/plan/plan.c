@@ -72,106 +72,6 @@ gy_status gy_cuda_plan_finish(gy_cuda_plan *plan, const gy_kernel_call *call)
     return gy_cuda_plan_add(plan, &step);
 }
 
-/* ---- products ---- */
-
-static void shape_of_rows(const gy_kernel_call *call, gy_cuda_product_shape *shape)
-{
-    const gy_view *a = &call->inputs[0], *b = &call->inputs[1];
-    shape->m = a->sizes[a->rank - 1];
-    shape->n = b->sizes[b->rank - 1];
-    shape->k = gy_view_count(a) / GY_MAX(shape->m, 1);
-    shape->is_a_transposed = true;
-}
-
-/* How many matrices the view has before its last two dimensions. */
-static int64_t matrices(const gy_view *view)
-{
-    int64_t count = 1;
-    for (int dim = 0; dim + 2 < view->rank; dim++) {
-        count *= view->sizes[dim];
-    }
-    return count;
-}
-
-/* The product whose operands begin with input `first`. */
-static void shape_of_matmul(gy_cuda_plan *plan, const gy_kernel_call *call, int first,
-                            gy_cuda_product_shape *shape)
-{
-    const gy_view *a = &call->inputs[first], *b = &call->inputs[first + 1];
-    const gy_view *c = &call->outputs[0];
-    const int64_t a_count = matrices(a), b_count = matrices(b), count = matrices(c);
-    shape->is_a_transposed = call->attributes->matmul.transpose_a;
-    shape->is_b_transposed = call->attributes->matmul.transpose_b;
-    shape->m = c->sizes[c->rank - 2];
-    shape->n = c->sizes[c->rank - 1];
-    shape->k = a->sizes[a->rank - (shape->is_a_transposed ? 2 : 1)];
-    if ((a_count != 1 && a_count != count) || (b_count != 1 && b_count != count)) {
-        gy_cuda_plan_refuse(plan, "leading dimensions of both operands are repeated");
-    }
-    if (b_count == 1 && !shape->is_a_transposed) {
-        shape->m *= count; /* rows of all matrices lie one behind another */
-        return;
-    }
-    shape->batch = count;
-    shape->a_stride = a_count == 1 ? 0 : shape->m * shape->k;
-    shape->b_stride = b_count == 1 ? 0 : shape->k * shape->n;
-}
-
-static gy_status plan_matmul(gy_cuda_plan *plan, const gy_kernel_call *call,
-                             const gy_cuda_plan_options *options, gy_cuda_product_shape *shape)
-{
-    gy_cuda_step step = {.is_product = true,
-                         .a = gy_cuda_plan_input(0, 0),
-                         .b = gy_cuda_plan_input(1, 0),
-                         .c = gy_cuda_plan_output(0)};
-    const bool has_bias = call->attributes->matmul.has_bias;
-    const bool has_relu = call->attributes->matmul.activation == GY_ACTIVATION_RELU;
-    /* cuBLASLt joins nothing to those of float64. */
-    const bool is_alone = shape->number == GY_CUDA_F64 || options->joins_nothing;
-    shape_of_matmul(plan, call, 0, shape);
-    shape->has_bias = has_bias && !is_alone;
-    shape->has_relu = has_relu && !is_alone;
-    step.bias = shape->has_bias ? gy_cuda_plan_input(2, 0) : step.bias;
-    step.index = gy_cuda_plan_product(plan, shape);
-    step.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
-    GY_TRY(gy_cuda_plan_add(plan, &step));
-    return is_alone && (has_bias || has_relu) ? gy_cuda_plan_finish(plan, call) : GY_OK;
-}
-
-/* w - s a b; the device has s, and so the library reads -s and 1 there. */
-static gy_status plan_update(gy_cuda_plan *plan, const gy_kernel_call *call,
-                             gy_cuda_product_shape *shape)
-{
-    gy_cuda_step text = {.in = gy_cuda_plan_input(3, 0)};
-    gy_cuda_step step = {.is_product = true,
-                         .a = gy_cuda_plan_input(1, 0),
-                         .b = gy_cuda_plan_input(2, 0),
-                         .c = gy_cuda_plan_output(0),
-                         .added = gy_cuda_plan_input(0, 0)};
-    text.out = gy_cuda_plan_take(plan, GY_CUDA_SCALES_BYTES);
-    GY_TRY(gy_cuda_text_scales(call, gy_cuda_plan_text(plan, &text.index)));
-    GY_TRY(gy_cuda_plan_add(plan, &text));
-    shape_of_matmul(plan, call, 1, shape);
-    shape->adds = shape->has_scales = true;
-    step.scales = text.out;
-    step.index = gy_cuda_plan_product(plan, shape);
-    step.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
-    return gy_cuda_plan_add(plan, &step);
-}
-
-static gy_status plan_rows(gy_cuda_plan *plan, const gy_kernel_call *call,
-                           gy_cuda_product_shape *shape)
-{
-    gy_cuda_step step = {.is_product = true,
-                         .a = gy_cuda_plan_input(0, 0),
-                         .b = gy_cuda_plan_input(1, 0),
-                         .c = gy_cuda_plan_output(0)};
-    shape_of_rows(call, shape);
-    step.index = gy_cuda_plan_product(plan, shape);
-    step.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
-    return gy_cuda_plan_add(plan, &step);
-}
-
 /* ---- rows ---- */
 
 static bool is_conv(const gy_op *op)
@@ -207,10 +107,8 @@ static gy_status plan_product(gy_cuda_plan *plan, const gy_kernel_call *call,
     if (plan->reason != NULL) {
         return GY_OK;
     }
-    return is_conv(call->op)                       ? gy_cuda_plan_conv(plan, call, options)
-           : call->op == &gy_ops_row_matmul        ? plan_matmul(plan, call, options, &shape)
-           : call->op == &gy_ops_row_matmul_update ? plan_update(plan, call, &shape)
-                                                   : plan_rows(plan, call, &shape);
+    return is_conv(call->op) ? gy_cuda_plan_conv(plan, call, options)
+                             : gy_cuda_plan_matmul(plan, call, options, &shape);
 }
 
 static gy_status plan_text(gy_cuda_plan *plan, const gy_kernel_call *call)

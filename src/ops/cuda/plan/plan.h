@@ -44,6 +44,7 @@ typedef struct gy_cuda_plan_options {
     size_t product_bytes; /* of the workspace, for a product's own use; 0: 4 MiB */
     size_t columns_bytes; /* that unfolded images take at once, for a few images at least; 0:
                              64 MiB */
+    size_t launch_bytes;  /* memory traffic that takes as long as a launch; 0: 4 MiB */
 } gy_cuda_plan_options;
 
 typedef struct gy_cuda_plan {

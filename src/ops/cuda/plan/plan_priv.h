@@ -1,4 +1,4 @@
-/** What the planners share: plan.c and convolution.c. */
+/** What the planners share: plan.c, matmul.c and convolution.c. */
 #ifndef GY_OPS_CUDA_PLAN_PLAN_PRIV_H
 #define GY_OPS_CUDA_PLAN_PLAN_PRIV_H
 
@@ -28,6 +28,11 @@ static inline gy_cuda_place gy_cuda_plan_output(size_t offset_bytes)
 
 /** Bias and activation of the row, behind its product. */
 GY_MUST_CHECK gy_status gy_cuda_plan_finish(gy_cuda_plan *plan, const gy_kernel_call *call);
+
+/** Products of matrices; `shape` has the operands' type. */
+GY_MUST_CHECK gy_status gy_cuda_plan_matmul(gy_cuda_plan *plan, const gy_kernel_call *call,
+                                            const gy_cuda_plan_options *options,
+                                            gy_cuda_product_shape *shape);
 
 /** The convolution and its gradients. */
 GY_MUST_CHECK gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,

@@ -28,6 +28,9 @@ typedef struct gy_cuda_product_shape {
     bool has_relu;              /* what is below 0 then becomes 0 */
     int64_t batch;              /* 0: 1; products side by side */
     int64_t a_stride, b_stride; /* elements from one to the next; 0: the same operand for all */
+    int64_t c_stride;           /* 0: m n */
+    int alignment;              /* bytes that addresses of a, b and c are multiples of, at most
+                                   16, which 0 stands for */
 } gy_cuda_product_shape;
 
 #endif
