@@ -99,9 +99,11 @@ GY_TEST(whatever_makes_another_image_is_in_the_key)
     static const char *const options[] = {"--one", "--two"}, *const joined[] = {"--one--two"},
                              *const other[] = {"--one", "--tw"};
     const gy_cuda_image_source sources[] = {
-        {"text", options, 2, 12, 4}, {"texT", options, 2, 12, 4}, {"text", other, 2, 12, 4},
-        {"text", options, 1, 12, 4}, {"text", joined, 1, 12, 4},  {"text", options, 2, 12, 5},
-        {"text", options, 2, 13, 4}, {"otext", other, 2, 12, 4},
+        {"text", options, 2, 12, 4, 7}, {"texT", options, 2, 12, 4, 7},
+        {"text", other, 2, 12, 4, 7},   {"text", options, 1, 12, 4, 7},
+        {"text", joined, 1, 12, 4, 7},  {"text", options, 2, 12, 5, 7},
+        {"text", options, 2, 13, 4, 7}, {"otext", other, 2, 12, 4, 7},
+        {"text", options, 2, 12, 4, 8},
     };
     for (size_t i = 0; i < GY_COUNT(sources); i++) {
         const gy_cuda_image_key a = gy_cuda_image_key_of(&sources[i]);
@@ -388,6 +390,33 @@ GY_TEST(a_second_process_compiles_nothing)
     assert_int_equal(setenv("GYRE_CACHE_DIR", "none", 1), 0);
     in_process(compile_all, 80, TEXTS);
     assert_int_equal(setenv("GYRE_CACHE_DIR", folder, 1), 0);
+}
+
+/* Another build of NVRTC that tells the same version, as an update of CUDA does: the same bytes
+ * of another time. */
+GY_TEST(another_build_of_the_compiler_compiles_anew)
+{
+    char line[512], said[64];
+    const char *libraries = getenv("GYRE_CUDA_LIBRARIES");
+    if (getenv("GYRE_TEST_DEVICE") != NULL || libraries == NULL) {
+        standin_leave_out();
+    }
+    char *kept = strdup(libraries);
+    (void)fresh();
+    in_process(compile_all, 80, TEXTS);
+    in_process(compile_all, 80, 0);
+    (void)snprintf(line, sizeof(line),
+                   "mkdir %s/l && cp -L %s/lib*.so* %s/l && touch -d 2001-01-01 "
+                   "%s/l/libnvrtc.so.12 && ln -sf %s/libcuda.so.1 %s/l",
+                   folder, kept, folder, folder, kept, folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    (void)snprintf(line, sizeof(line), "%s/l", folder);
+    assert_int_equal(setenv("GYRE_CUDA_LIBRARIES", line, 1), 0);
+    in_process(compile_all, 80, TEXTS);
+    in_process(compile_all, 80, 0);
+    assert_int_equal(setenv("GYRE_CUDA_LIBRARIES", kept, 1), 0);
+    in_process(compile_all, 80, 0);
+    free(kept);
 }
 
 GY_TEST_MAIN(begin, end)

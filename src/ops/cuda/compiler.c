@@ -39,6 +39,7 @@ static gy_status open_checked(void)
 #undef GY_X
     GY_TRY(gy_cuda_library_check(&compiler_library));
     compiler->file = compiler_library.file;
+    compiler->build = gy_cuda_library_build(&compiler_library);
     GY_TRY(check(compiler, compiler->version(&compiler->major, &compiler->minor), "version"));
     return gy_cuda_library_check_version(&compiler_library, compiler->major, compiler->minor,
                                          driver->version);
@@ -186,7 +187,8 @@ gy_status gy_cuda_compile(const char *text, const char *name, int capability,
                                          .options = options,
                                          .option_count = OPTION_COUNT,
                                          .compiler_major = compiler->major,
-                                         .compiler_minor = compiler->minor};
+                                         .compiler_minor = compiler->minor,
+                                         .compiler_build = compiler->build};
     const gy_cuda_image_key key = gy_cuda_image_key_of(&source);
     if (images != NULL && gy_cuda_images_find(images, key, image)) {
         return GY_OK;

@@ -128,6 +128,7 @@ typedef struct gy_cuda_compiler {
 #undef GY_X
     const char *file; /* the library's name */
     int major, minor;
+    uint64_t build; /* tells updates of one version apart */
 } gy_cuda_compiler;
 
 /**

@@ -38,11 +38,12 @@ static void feed_text(gy_hash_stream *high, gy_hash_stream *low, const char *tex
 gy_cuda_image_key gy_cuda_image_key_of(const gy_cuda_image_source *source)
 {
     gy_hash_stream high, low;
-    char version[64];
+    char version[96];
     gy_hash_stream_begin(&high, magic);
     gy_hash_stream_begin(&low, ~magic);
-    (void)gy_print(version, sizeof(version), "nvrtc %d.%d, %d options", source->compiler_major,
-                   source->compiler_minor, source->option_count);
+    (void)gy_print(version, sizeof(version), "nvrtc %d.%d, build %016llx, %d options",
+                   source->compiler_major, source->compiler_minor,
+                   (unsigned long long)source->compiler_build, source->option_count);
     feed_text(&high, &low, version);
     for (int i = 0; i < source->option_count; i++) {
         feed_text(&high, &low, source->options[i]);

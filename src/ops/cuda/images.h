@@ -32,6 +32,7 @@ typedef struct gy_cuda_image_source {
     const char *const *options; /* (option_count) of the compiler, the device's among them */
     int option_count;
     int compiler_major, compiler_minor;
+    uint64_t compiler_build; /* an update of a version makes other images */
 } gy_cuda_image_source;
 
 /** Pure. @threads any */

@@ -1,9 +1,13 @@
 #include "ops/cuda/library_priv.h"
 
+#include "base/hash.h"
+
 #include <dlfcn.h>
 #include <elf.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Does the file hold the segments that its headers tell of? The loader maps them unseen, and
  * what touches a page behind the end of a file gets SIGBUS. What is no library the loader says.
@@ -126,6 +130,19 @@ gy_status gy_cuda_library_check(const gy_cuda_library *library)
                        library->symbol, library->file, library->package);
     }
     return GY_OK;
+}
+
+uint64_t gy_cuda_library_build(const gy_cuda_library *library)
+{
+    const struct link_map *map = NULL;
+    struct stat about;
+    GY_ASSERT(library->handle != NULL);
+    if (dlinfo(library->handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL ||
+        stat(map->l_name, &about) != 0) {
+        return 0;
+    }
+    const int64_t words[] = {about.st_size, about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
+    return gy_hash(words, sizeof(words), 0);
 }
 
 gy_status gy_cuda_library_check_version(const gy_cuda_library *library, int major, int minor,

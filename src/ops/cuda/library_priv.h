@@ -31,6 +31,8 @@ void gy_cuda_library_open(gy_cuda_library *library, int major);
 void *gy_cuda_library_find(gy_cuda_library *library, const char *symbol);
 /** GY_OK when all was found, else GY_NOTFOUND with what is missing and who brings it. */
 GY_MUST_CHECK gy_status gy_cuda_library_check(const gy_cuda_library *library);
+/** What tells builds of one version apart: size and time of the file that was opened. */
+uint64_t gy_cuda_library_build(const gy_cuda_library *library);
 
 /**
  * May a driver of that version (as the driver counts, 12040) run what the library makes?
