@@ -74,6 +74,23 @@ gy_status gy_setting_choice(const char *name, const char *choices, int *index)
                    list_words(choices, words, sizeof(words)));
 }
 
+gy_status gy_base_setting_seconds(const char *name, double *seconds)
+{
+    const char *value = gy_setting_get(name);
+    char *end = NULL;
+    GY_ASSERT(*seconds > 0);
+    if (value == NULL) {
+        return GY_OK;
+    }
+    const double read = strtod(value, &end);
+    if (end == value || *end != '\0' || !(read > 0) || read > 1e9) {
+        return gy_fail(GY_ARG, "%s is \"%s\": expected seconds, above 0 and up to 1e9", name,
+                       value);
+    }
+    *seconds = read;
+    return GY_OK;
+}
+
 /* A number of one to three digits; *rest is behind it, or NULL. */
 static int take_number(const char *text, const char **rest)
 {

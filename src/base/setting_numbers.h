@@ -1,5 +1,6 @@
 /**
- * Settings that choose some of several things that are counted from 0, or none of them.
+ * Settings that are numbers: those that choose some of several things, counted from 0, or none
+ * of them, and seconds.
  */
 #ifndef GY_BASE_SETTING_NUMBERS_H
 #define GY_BASE_SETTING_NUMBERS_H
@@ -26,5 +27,14 @@ typedef struct gy_setting_numbers {
  */
 GY_MUST_CHECK gy_status gy_base_setting_numbers(const char *name, const char *value,
                                                 gy_setting_numbers *numbers);
+
+/**
+ * A variable with a number of seconds, above 0 and up to 1e9; *seconds stays as it is when the
+ * variable is not set.
+ *
+ * @return GY_OK; GY_ARG it holds something else: names variable and value
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_base_setting_seconds(const char *name, double *seconds);
 
 #endif

@@ -1,4 +1,5 @@
 /* Communicators: how they are made over a transport, and the blocking calls on them. */
+#include "base/setting_numbers.h"
 #include "coll/record_priv.h"
 #include "tensor/tensor.h"
 
@@ -10,16 +11,9 @@ enum { COMM_LOCK_RANK = 20, DEFAULT_TIMEOUT_S = 60, ROUNDS_UNDER_LOCK = 64 };
 
 gy_status gy_comm_read_timeout(double wanted, int64_t *timeout_ns)
 {
-    const char *text = gy_setting_get("GYRE_TIMEOUT");
     double seconds = wanted > 0 ? wanted : DEFAULT_TIMEOUT_S;
-    if (wanted == 0 && text != NULL) {
-        char *end = NULL;
-        seconds = strtod(text, &end);
-        if (end == text || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
-            return gy_fail(GY_ARG,
-                           "GYRE_TIMEOUT is \"%s\": expected seconds, above 0 and up to 1e9",
-                           text);
-        }
+    if (wanted == 0) {
+        GY_TRY(gy_base_setting_seconds("GYRE_TIMEOUT", &seconds));
     }
     GY_ASSERT(seconds > 0);
     *timeout_ns = (int64_t)(seconds * 1e9);

@@ -1,5 +1,6 @@
 #include "launch/keeper_priv.h"
 
+#include "base/setting_numbers.h"
 #include "base/text.h"
 #include "transport/rendezvous.h"
 #include "transport/transport.h"
@@ -16,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double grace_default_seconds = 2, hold_seconds = 0.3;
+static const double grace_default_seconds = 2, hold_seconds = 0.3,
+                    stopped_seconds = 60;
 
 static void signal_ranks(const run_keeper *keeper, int number)
 {
@@ -213,9 +215,13 @@ static void reap_ended(run_keeper *keeper)
     pid_t process = 0, cause_process = 0;
     /* Read why a rank failed to start before handling its exit. */
     read_failures(keeper);
-    while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((process = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
         int rank = rank_of(keeper, process);
         if (rank < 0) {
+            continue;
+        }
+        keeper->ranks[rank].is_stopped = WIFSTOPPED(status);
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
             continue;
         }
         read_outputs(&keeper->ranks[rank]);
@@ -240,6 +246,34 @@ static void reap_ended(run_keeper *keeper)
     } else if (keeper->held_ns == INT64_MAX) {
         keeper->held = end;
         keeper->held_ns = gy_now_ns(keeper->env) + (int64_t)(hold_seconds * 1e9);
+    }
+}
+
+/* A rank that is stopped is named by those that wait for it. When they have ended nobody does,
+ * and nothing else would end the launch. */
+static void look_for_stopped(run_keeper *keeper)
+{
+    int stopped = 0, first = -1;
+    for (int rank = 0; rank < keeper->started; rank++) {
+        if (keeper->ranks[rank].process > 0 && keeper->ranks[rank].is_stopped) {
+            first = stopped++ == 0 ? rank : first;
+        }
+    }
+    GY_ASSERT(stopped <= keeper->alive);
+    if (stopped == 0 || stopped < keeper->alive || keeper->alive == keeper->options->ranks) {
+        keeper->stuck_at_ns = INT64_MAX;
+        return;
+    }
+    const int64_t now_ns = gy_now_ns(keeper->env);
+    if (keeper->stuck_at_ns == INT64_MAX) {
+        keeper->stuck_at_ns = now_ns + keeper->patience_ns;
+    } else if (now_ns >= keeper->stuck_at_ns) {
+        keeper->stuck_at_ns = INT64_MAX;
+        gy_launch_keeper_end(keeper, 1, SIGTERM,
+                             "rank %d (process %d) has been stopped for %.3g s by a signal, and "
+                             "the other ranks have ended",
+                             keeper->first_rank + first, (int)keeper->ranks[first].process,
+                             (double)keeper->patience_ns * 1e-9);
     }
 }
 
@@ -272,6 +306,7 @@ static int wait_ms(const run_keeper *keeper)
 {
     int64_t next_ns = GY_MIN(GY_MIN(keeper->kill_at_ns, keeper->stop_at_ns),
                              GY_MIN(keeper->held_ns, keeper->renew_by_ns));
+    next_ns = GY_MIN(next_ns, keeper->stuck_at_ns);
     if (next_ns == INT64_MAX) {
         return -1;
     }
@@ -365,6 +400,7 @@ static bool keep_round(run_keeper *keeper)
     look_at_outputs(keeper);
     handle_nodes(keeper);
     take_signals(keeper);
+    look_for_stopped(keeper);
     check_clock(keeper);
     return true;
 }
@@ -454,6 +490,17 @@ static gy_status meet_nodes(run_keeper *keeper)
     return gy_launch_keeper_take_net(keeper);
 }
 
+/* What is wrong with the setting the ranks say. */
+static int64_t read_patience(void)
+{
+    double seconds = stopped_seconds;
+    if (gy_base_setting_seconds("GYRE_TIMEOUT", &seconds) < 0) {
+        gy_debug("%s", gy_error_text());
+    }
+    GY_ASSERT(seconds > 0);
+    return (int64_t)(seconds * 1e9);
+}
+
 int gy_launch_keep(const gy_run_options *options, char *const argv[], int life,
                    const sigset_t *mask)
 {
@@ -471,10 +518,12 @@ int gy_launch_keep(const gy_run_options *options, char *const argv[], int life,
                          .kill_at_ns = INT64_MAX,
                          .held_ns = INT64_MAX,
                          .renew_by_ns = INT64_MAX,
+                         .stuck_at_ns = INT64_MAX,
                          .stop_at_ns = INT64_MAX};
     gy_status status = prepare(&keeper);
     gy_renewal_init(&keeper.renewal, options->node, GY_MAX(options->nodes, 1),
                     &gy_keeper_renewal, &keeper);
+    keeper.patience_ns = read_patience();
     if (status >= 0 && options->timeout_s > 0) {
         keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_s).at_ns;
     }

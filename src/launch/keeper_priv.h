@@ -13,6 +13,7 @@ typedef struct run_rank {
     pid_t process; /* 0: ended, or never started */
     int socket;
     bool has_report, has_done; /* has_done: it has completed all its work */
+    bool is_stopped; /* by a signal */
     bool is_to_restart;
     bool is_loss_untold; /* the loss has not been sent to the other keepers */
     uint32_t lost_in;    /* the generation in which it was lost */
@@ -48,6 +49,8 @@ typedef struct run_keeper {
     int status;         /* of the launch, once it is ending */
     int64_t kill_at_ns; /* INT64_MAX: no kill is scheduled yet */
     int64_t stop_at_ns; /* the time limit */
+    int64_t patience_ns; /* with ranks that are stopped when all others have ended, */
+    int64_t stuck_at_ns; /* which is over then; INT64_MAX: it is not so */
     gy_renewal renewal;
     int64_t renew_by_ns; /* deadline for the next generation to begin; INT64_MAX: none is
                             requested */

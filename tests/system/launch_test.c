@@ -161,6 +161,40 @@ static int part_join(void)
     return group != NULL && setpgid(child, (pid_t)strtol(group, NULL, 10)) == 0 ? 0 : 92;
 }
 
+/* Is the process stopped, by its line in /proc? */
+static bool is_stopped(pid_t process)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        (void)!fgets(line, sizeof(line), file);
+        fclose(file);
+    }
+    const char *name_end = strrchr(line, ')');
+    return name_end != NULL && name_end[2] == 'T';
+}
+
+/* Rank 1 ends; rank 0 is stopped then, for ever or until a child of its own goes on with it. */
+static int part_stop(bool goes_on)
+{
+    gy_transport *transport = join();
+    const pid_t own = getpid();
+    gy_transport_close(transport);
+    if (strcmp(getenv("GYRE_RANK"), "1") == 0) {
+        return 0;
+    }
+    if (goes_on && fork() == 0) {
+        while (!is_stopped(own)) {
+            sched_yield();
+        }
+        (void)gy_env_poll(gy_env_real(), gy_deadline_after(0.3));
+        kill(own, SIGCONT);
+        _exit(0);
+    }
+    return raise(SIGSTOP);
+}
+
 static int part_cores(void)
 {
     cpu_set_t cores;
@@ -204,6 +238,7 @@ static int play(const char *part, const char *how)
            : strcmp(part, "stubborn") == 0 ? part_stay(true)
            : strcmp(part, "quiet") == 0    ? part_quiet()
            : strcmp(part, "join") == 0     ? part_join()
+           : strcmp(part, "stop") == 0     ? part_stop(strcmp(how, "shortly") == 0)
            : strcmp(part, "cores") == 0    ? part_cores()
            : strcmp(part, "echo") == 0     ? part_echo()
            : strcmp(part, "lines") == 0    ? part_lines()
@@ -400,6 +435,26 @@ GY_TEST(first_failure_is_told)
         assert_says(&now, cases[i].words);
         assert_null(strstr(now.text, "rank 0 ended"));
     }
+}
+
+/* Nobody waits for it any more who would name it. */
+GY_TEST(a_stopped_rank_that_is_left_alone_is_named)
+{
+    static const struct {
+        const char *patience, *how;
+        int status;
+    } cases[] = {{"0.5", "for ever", 1}, {"50", "shortly", 0}};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        assert_int_equal(setenv("GYRE_TIMEOUT", cases[i].patience, 1), 0);
+        const gy_run_options options = {.ranks = 2, .kill_grace_s = 0.1};
+        assert_int_equal(run_part(&now, options, "stop", cases[i].how), cases[i].status);
+        if (cases[i].status != 0) {
+            assert_says(&now, "gyre: rank 0 (process ");
+            assert_says(&now, ") has been stopped for 0.5 s by a signal, and the other ranks "
+                              "have ended\n");
+        }
+    }
+    assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
 }
 
 GY_TEST(programs_that_cannot_run_are_named)

@@ -1,4 +1,5 @@
 /* Places: a checking wrapper around each scheme's table of functions. */
+#include "base/setting_numbers.h"
 #include "store/remote/remote_priv.h"
 
 #include <stdio.h>
@@ -10,20 +11,12 @@ static const double patience_usual_s = 60, take_back_s = 10;
 
 static gy_status find_patience(const gy_place_options *options, double *patience_s)
 {
-    const char *text = gy_setting_get("GYRE_STORE_TIMEOUT");
     *patience_s = patience_usual_s;
     if (options != NULL && options->patience_s > 0) {
         *patience_s = options->patience_s;
-    } else if (text != NULL) {
-        char *end = NULL;
-        *patience_s = strtod(text, &end);
-        if (*end != '\0' || !(*patience_s > 0 && *patience_s <= 1e6)) {
-            return gy_fail(
-                GY_ARG, "GYRE_STORE_TIMEOUT is \"%s\": expected seconds, above 0 and up to 1e6",
-                text);
-        }
+        return GY_OK;
     }
-    return GY_OK;
+    return gy_base_setting_seconds("GYRE_STORE_TIMEOUT", patience_s);
 }
 
 gy_status gy_place_open(gy_env *env, const char *uri, const gy_place_options *options,
