@@ -282,7 +282,7 @@ typedef struct gy_train_servers {
      * meanwhile. An epoch ends with an exchange. 0: 1 */
     int fetch;
     const char *name; /* of the training at the servers; NULL: the model's */
-    double timeout_s; /* of each wait; 0: 300 */
+    double timeout_s; /* of each wait; 0: GYRE_TIMEOUT seconds, else 300 */
     /* Of what is pushed, with error feedback: "residual" of each parameter is in the worker's
      * state. */
     gy_codec codec;

@@ -8,6 +8,7 @@
  * @source lecture D, "Distributed Parameter Servers"; lecture B, "PS Interface for Data
  * Parallel Training"
  */
+#include "base/setting_numbers.h"
 #include "codec/codec.h"
 #include "graph/graph.h"
 #include "tensor/tensor.h"
@@ -208,10 +209,11 @@ static gy_status wait_all(gy_train_worker *worker, bool is_pull)
 {
     gy_error first = {.status = GY_OK};
     const int64_t begun = gy_now_ns(gy_env_real());
+    const gy_deadline deadline = patience(worker); /* of all together */
     for (size_t i = 0; i < worker->count; i++) {
         worker_table *at = &worker->tables[i];
         gy_ps_request **request = is_pull ? &at->pull : &at->push;
-        gy_status status = gy_ps_wait(*request, patience(worker));
+        gy_status status = gy_ps_wait(*request, deadline);
         *request = NULL;
         if (status < 0 && first.status == GY_OK) {
             gy_error_take(&first, status);
@@ -394,7 +396,10 @@ gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
                        ? gy_train_served_count(options->optimizer)
                        : 0;
     made->timeout_s = timeout_s > 0 ? timeout_s : timeout_default_s;
-    gy_status status = open_all(made, model, options);
+    gy_status status = timeout_s > 0
+                           ? GY_OK
+                           : gy_base_setting_seconds("GYRE_TIMEOUT", &made->timeout_s);
+    status = status == GY_OK ? open_all(made, model, options) : status;
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);

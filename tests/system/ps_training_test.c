@@ -173,6 +173,49 @@ GY_TEST(a_killed_worker_is_not_waited_for)
     assert_int_equal(count_in("fewer", "trained 300 steps"), 1);
 }
 
+/* The server that a training has started for itself. */
+static pid_t server_of(pid_t process)
+{
+    char path[96];
+    int server = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &server), 1);
+    (void)fclose(file);
+    return (pid_t)server;
+}
+
+/* One that is gone, or stopped, is named after one patience for all that is asked of it, and
+ * ends with the training. */
+GY_TEST(a_lost_server_is_named_in_time)
+{
+    static const struct {
+        int signal;
+        const char *name, *words;
+    } cases[] = {
+        {SIGKILL, "gone", "is not reached"},
+        {SIGSTOP, "halted", ": server 127.0.0.1:"},
+    };
+    assert_int_equal(setenv("GYRE_TIMEOUT", "3", 1), 0);
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        int status = 0;
+        const pid_t process = train(cases[i].name, "1", "1000", "ps:k=1");
+        await_words(process, cases[i].name, "first step done", 1);
+        const pid_t server = server_of(process);
+        assert_int_equal(kill(server, cases[i].signal), 0);
+        const int64_t begun_ns = gy_now_ns(gy_env_real());
+        assert_int_equal(waitpid(process, &status, 0), process);
+        const double took_s = (double)(gy_now_ns(gy_env_real()) - begun_ns) * 1e-9;
+        printf("%s: named after %.1f s\n", cases[i].name, took_s);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        assert_int_equal(count_in(cases[i].name, cases[i].words), 1);
+        assert_true(took_s < 5.5); /* and not 3 s for each of the two parameters */
+        assert_true(kill(server, 0) != 0);
+    }
+    assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
+}
+
 GY_TEST(another_cluster_is_named)
 {
     char update[256];

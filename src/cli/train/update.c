@@ -248,6 +248,7 @@ void gy_cli_servers_end(gy_cli_servers *servers)
 {
     for (int i = 0; i < servers->count; i++) {
         (void)kill(servers->processes[i], SIGTERM);
+        (void)kill(servers->processes[i], SIGCONT); /* one that is stopped hears nothing */
     }
     for (int i = 0; i < servers->count; i++) {
         while (waitpid(servers->processes[i], NULL, 0) < 0 && errno == EINTR) {
