@@ -17,8 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double grace_default_seconds = 2, hold_seconds = 0.3,
-                    stopped_seconds = 60;
+static const double grace_default_seconds = 2, hold_seconds = 0.3, stopped_seconds = 60;
 
 static void signal_ranks(const run_keeper *keeper, int number)
 {
@@ -269,11 +268,12 @@ static void look_for_stopped(run_keeper *keeper)
         keeper->stuck_at_ns = now_ns + keeper->patience_ns;
     } else if (now_ns >= keeper->stuck_at_ns) {
         keeper->stuck_at_ns = INT64_MAX;
-        gy_launch_keeper_end(keeper, 1, SIGTERM,
-                             "rank %d (process %d) has been stopped for %.3g s by a signal, and "
-                             "the other ranks have ended",
-                             keeper->first_rank + first, (int)keeper->ranks[first].process,
-                             (double)keeper->patience_ns * 1e-9);
+        gy_launch_keeper_end(
+            keeper, 1, SIGTERM,
+            "rank %d (process %d) has been stopped for %.3g s by a signal, and "
+            "the other ranks have ended",
+            keeper->first_rank + first, (int)keeper->ranks[first].process,
+            (double)keeper->patience_ns * 1e-9);
     }
 }
 

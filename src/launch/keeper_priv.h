@@ -13,7 +13,7 @@ typedef struct run_rank {
     pid_t process; /* 0: ended, or never started */
     int socket;
     bool has_report, has_done; /* has_done: it has completed all its work */
-    bool is_stopped; /* by a signal */
+    bool is_stopped;           /* by a signal */
     bool is_to_restart;
     bool is_loss_untold; /* the loss has not been sent to the other keepers */
     uint32_t lost_in;    /* the generation in which it was lost */
@@ -46,9 +46,9 @@ typedef struct run_keeper {
     gy_run_end first_end; /* the first failure that did not end the launch; status 0: none */
     bool is_pipe_ignored; /* inherited from the user, and passed on to the ranks */
     bool is_ending, is_saved;
-    int status;         /* of the launch, once it is ending */
-    int64_t kill_at_ns; /* INT64_MAX: no kill is scheduled yet */
-    int64_t stop_at_ns; /* the time limit */
+    int status;          /* of the launch, once it is ending */
+    int64_t kill_at_ns;  /* INT64_MAX: no kill is scheduled yet */
+    int64_t stop_at_ns;  /* the time limit */
     int64_t patience_ns; /* with ranks that are stopped when all others have ended, */
     int64_t stuck_at_ns; /* which is over then; INT64_MAX: it is not so */
     gy_renewal renewal;

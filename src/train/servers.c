@@ -396,9 +396,8 @@ gy_status gy_train_worker_open(gy_model *model, const gy_train_options *options,
                        ? gy_train_served_count(options->optimizer)
                        : 0;
     made->timeout_s = timeout_s > 0 ? timeout_s : timeout_default_s;
-    gy_status status = timeout_s > 0
-                           ? GY_OK
-                           : gy_base_setting_seconds("GYRE_TIMEOUT", &made->timeout_s);
+    gy_status status =
+        timeout_s > 0 ? GY_OK : gy_base_setting_seconds("GYRE_TIMEOUT", &made->timeout_s);
     status = status == GY_OK ? open_all(made, model, options) : status;
     if (status < 0) {
         gy_error error;
