@@ -410,7 +410,7 @@ def is_static(lines, first):
 def check_settings(texts):
     """Every variable that code names stands in the list that users are warned by, and is named outside it."""
     lists = {TOP / "src/base/setting.c", TOP / "src/cli/environment.c"}
-    named = re.compile(r'"(GYRE_[A-Z_]*[A-Z])"')
+    named = re.compile(r'"(GYRE_[A-Z0-9_]*[A-Z0-9])"')
     listed = {path: set(named.findall(texts.get(path, ""))) for path in lists}
     known, used = set().union(*listed.values()), set()
     for path, text in texts.items():

@@ -532,6 +532,9 @@ typedef struct gy_device_share {
     int there, nodes; /* it runs so many of all nodes */
     const char *why;  /* the others do not run there: the reason of most of their time on the
                          CPU, static; "": there are none */
+    uint64_t memory_bytes; /* of it, for this process; 0: there is no limit */
+    uint64_t short_bytes;  /* what the fastest choice would take there, which does not fit; 0:
+                              it does */
 } gy_device_share;
 /** How much its device does of the largest run that was compiled so far: of a training, of an
  * update. False, and *share unchanged: it has no device, or has compiled nothing.

@@ -18,7 +18,7 @@ const char *const gy_info_settings[] = {
     "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_TRANSPORT", "GYRE_ISA",
     "GYRE_KERNEL", "GYRE_S3_ENDPOINT", "GYRE_S3_STYLE", "GYRE_CA_FILE", "GYRE_STORE_TIMEOUT",
     "GYRE_MPI_CHUNK", "GYRE_DML_PATH", "GYRE_DEVICE", "GYRE_DEVICE_GRAPHS",
-    "GYRE_CUDA_LIBRARIES", "GYRE_CACHE_DIR",
+    "GYRE_CUDA_LIBRARIES", "GYRE_CACHE_DIR", "GYRE_TF32",
     /* `gyre run` sets these for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
     /* `gyre train` sets this for workers of the parameter servers that it has started */

@@ -153,6 +153,8 @@ GY_TEST(wrong_environment_is_one_line_and_status_two)
         {"GYRE_ISA=mmx", "baseline, avx2 or avx512"},
         {"GYRE_KERNEL=slow", "fast or reference"},
         {"GYRE_DEVICE=first", "none, auto or numbers from 0 to 999"},
+        {"GYRE_DEVICE_GRAPHS=maybe", "on or off"},
+        {"GYRE_TF32=yes", "0 or 1"},
         {"GYRE_COLL=best", "ring"},
         {"GYRE_COLL=allreduce=pairwise", "pairwise"},
         {"GYRE_TUNE=/dev/null", "/dev/null"},
@@ -175,6 +177,8 @@ GY_TEST(wrong_environment_is_one_line_and_status_two)
     const char *warning = strstr(result.output, "GYRE_FROB");
     assert_non_null(warning);
     assert_null(strstr(warning + 1, "GYRE_FROB"));
+    gyre("GYRE_TF32=1 GYRE_DEVICE_GRAPHS=off", "info");
+    assert_null(strstr(result.output, "no variable"));
     gyre("GYRE_LOG=loud", "--version");
     assert_int_equal(result.status, 0);
 }

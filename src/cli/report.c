@@ -81,7 +81,7 @@ static void report_accounts(const gy_train_result *result)
     }
 }
 
-void gy_cli_report_time(const gy_train_result *result)
+void gy_cli_report_time(const gy_train_result *result, bool has_device)
 {
     const gy_train_account own = {result->wall_s,   result->compute_s,
                                   result->bubble_s, result->exposed_communication_s,
@@ -91,10 +91,11 @@ void gy_cli_report_time(const gy_train_result *result)
         snprintf(bubble, sizeof(bubble), "bubble %.2f s, ", result->bubble_s);
     }
     printf("\ntrained %lld steps in %.2f s on rank 0: compute %.2f s, %sexposed communication "
-           "%.2f s (hidden %.2f s), input %.2f s, other %.2f s; tests and checkpoints %.2f s\n",
+           "%.2f s (hidden %.2f s), input %.2f s, %s %.2f s; tests and checkpoints %.2f s\n",
            (long long)result->steps, result->wall_s - result->aside_s, result->compute_s,
            bubble, result->exposed_communication_s, result->hidden_communication_s,
-           result->input_s, rest_of(&own), result->aside_s);
+           result->input_s, has_device ? "device and other" : "other", rest_of(&own),
+           result->aside_s);
     if (result->account_count > 0) {
         report_accounts(result);
     }
@@ -102,7 +103,7 @@ void gy_cli_report_time(const gy_train_result *result)
         printf("resumed after step %lld\n", (long long)result->resumed_step);
     }
     if (result->loss_scale > 0) {
-        printf("loss scale %g, steps skipped %lld\n", result->loss_scale,
+        printf("loss scale %.12g, steps skipped %lld\n", result->loss_scale,
                (long long)result->skipped_steps);
     }
 }

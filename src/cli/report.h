@@ -15,8 +15,9 @@ void gy_cli_report_corpus(const gy_corpus *corpus, double seconds, int ranks);
 /** Accuracy by line and by file, and the confusion table. */
 void gy_cli_report_score(const gy_language_score *score);
 
-/** Where the time of a training went, where it went on from, what its loss scale did. */
-void gy_cli_report_time(const gy_train_result *result);
+/** Where the time of a training went, where it went on from, what its loss scale did. The time
+ * of a device counts as computing nowhere: it is in the rest. */
+void gy_cli_report_time(const gy_train_result *result, bool has_device);
 
 /**
  * The exchanges of a training that should take most time.

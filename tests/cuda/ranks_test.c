@@ -72,11 +72,16 @@ GY_TEST(ranks_that_share_one_have_them_too)
            "ran 'device 1 (Stand-in 1): rank 1'");
 }
 
-GY_TEST(where_nothing_runs_there_the_reason_is_told)
+GY_TEST(what_does_not_run_there_is_told)
 {
     expect(
         "rm -rf out; gyre train softmax -q -d many --steps 2 -b 4 --device 0 >said 2>&1 && "
         "grep -q '^device 0 (Stand-in 0): rank 0; nothing runs there: no faster there' said");
+    expect("GYRE_TEST_CUDA_MEMORY=3000000 t 1 --device 0 && "
+           "grep -q '^device 0 .*; its memory is short: [0-9.]* [KM]iB, where more' said");
+    expect(
+        "t 1 --device 0,1 && grep -q 'warning: --device 0,1: .* --ranks 2 takes all' said && "
+        "grep -q '^trained .*, device and other [0-9.]* s; ' said");
     expect("GYRE_CUDA_LIBRARIES=none t 1 --device auto && "
            "grep -q '^device auto: there is none, all ran on the CPU' said && "
            "export GYRE_CUDA_LIBRARIES=none && GYRE_DEVICE=auto t 2 && "

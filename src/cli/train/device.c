@@ -33,6 +33,20 @@ void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options
     options->device_ranks = device->ranks;
 }
 
+void gy_cli_device_warn(const gy_cli_device *device)
+{
+    int named = 1;
+    for (const char *at = device->words; at != NULL && *at != '\0'; at++) {
+        named += *at == ',' ? 1 : 0;
+    }
+    if (device->words != NULL && named > device->ranks) {
+        gy_print_to(stderr,
+                    "gyre: warning: --device %s: a rank takes one device, and this host has %d "
+                    "rank%s: --ranks %d takes all\n",
+                    device->words, device->ranks, device->ranks == 1 ? "" : "s", named);
+    }
+}
+
 /* The device of a rank, and how much runs there. */
 typedef struct used {
     char name[NAME_BYTES], share[NAME_BYTES];
@@ -43,18 +57,26 @@ static used find_used(gy_model *model)
     used found = {.name = ""};
     gy_device_share share = {.why = ""};
     const char *name = gy_model_device(model);
+    char have[32], wanted[32], memory[NAME_BYTES / 2] = "";
     if (name == NULL) {
         return found;
     }
     snprintf(found.name, sizeof(found.name), "%s", name);
     if (!gy_session_device_share(gy_model_session(model), &share)) {
         snprintf(found.share, sizeof(found.share), "no step was made");
-    } else if (share.there == 0) {
+        return found;
+    }
+    if (share.short_bytes > 0) {
+        snprintf(memory, sizeof(memory), "; its memory is short: %s, where more nodes take %s",
+                 gy_cli_memory_text((double)share.memory_bytes, have),
+                 gy_cli_memory_text((double)share.short_bytes, wanted));
+    }
+    if (share.there == 0) {
         snprintf(found.share, sizeof(found.share),
-                 "nothing runs there: %s (--explain lists all nodes)", share.why);
+                 "nothing runs there: %s (--explain lists all nodes)%s", share.why, memory);
     } else {
-        snprintf(found.share, sizeof(found.share), "%d of a step's %d nodes run there",
-                 share.there, share.nodes);
+        snprintf(found.share, sizeof(found.share), "%d of a step's %d nodes run there%s",
+                 share.there, share.nodes, memory);
     }
     return found;
 }

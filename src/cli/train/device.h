@@ -14,6 +14,8 @@ typedef struct gy_cli_device {
 int gy_cli_device_check(const char *words);
 /** Of a rank that trains. */
 gy_cli_device gy_cli_device_of(const char *words, const gy_comm *comm);
+/** Warn where the options name more devices than this rank's host has ranks. */
+void gy_cli_device_warn(const gy_cli_device *device);
 /** Put it into the options of the training. */
 void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options);
 /** Rank 0 prints which ranks trained on which device, and how much ran there; where none did,

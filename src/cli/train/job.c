@@ -296,7 +296,7 @@ static gy_status report(gy_cli_train_job *job)
                job->result.test_loss);
     }
     if (job->is_first) {
-        gy_cli_report_time(&job->result);
+        gy_cli_report_time(&job->result, gy_model_device(job->model) != NULL);
         if (job->result.is_stopped_early) {
             printf("stopped early: no better test loss for %lld epochs\n",
                    job->settings->patience);
@@ -379,6 +379,9 @@ static gy_status find_device(gy_cli_train_job *job)
 {
     gy_train_options chosen = {.epochs = 0};
     gy_cli_device_choose(&job->device, &chosen);
+    if (job->is_first) {
+        gy_cli_device_warn(&job->device);
+    }
     return gy_train_find_device(&chosen, job->comm);
 }
 

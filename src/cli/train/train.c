@@ -119,7 +119,7 @@ static const gy_option options[] = {
      PLACE(loss_scale), 1, 1 << 24, NULL},
     {&gy_option_exchange, GY_OPTION_CHOICE, "bf16 halves the bytes; default: f32",
      PLACE(exchange), 0, 0, EXCHANGES},
-    {&gy_option_device, GY_OPTION_TEXT, "default: GYRE_DEVICE", PLACE(device), 0, 0, NULL},
+    {&gy_option_device, GY_OPTION_WORDS, "default: GYRE_DEVICE", PLACE(device), 0, 0, NULL},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},

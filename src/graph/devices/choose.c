@@ -315,21 +315,26 @@ static bool fits(const network *n, const bool *is_there)
 }
 
 /* What each node wants of the device's memory for its work; one that wants more than there is
- * cannot run there. */
-static void find_workspaces(const gy_graph *graph, bool *can, size_t *workspaces)
+ * cannot run there. Returns the most that such a node wants. */
+static size_t find_workspaces(const gy_graph *graph, bool *can, size_t *workspaces)
 {
     const uint64_t limit = graph->device->rates.memory_bytes;
+    size_t refused = 0;
     GY_ASSERT(can != NULL && workspaces != NULL);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const char *why;
         can[i] = gy_devices_can(graph, i, &why);
         workspaces[i] = can[i] && limit > 0 ? gy_devices_workspace(graph, i) : 0;
-        can[i] = can[i] && (limit == 0 || workspaces[i] <= limit);
+        if (workspaces[i] > limit) {
+            can[i] = false;
+            refused = GY_MAX(refused, workspaces[i]);
+        }
     }
+    return refused;
 }
 
 /* Dearer bytes until what lies there fits. */
-static gy_status fit(network *n, bool *stays, bool *is_there)
+static gy_status fit(network *n, bool *stays, bool *is_there, uint64_t *short_bytes)
 {
     double low = 0, high = 0;
     GY_ASSERT(n->byte_s == 0);
@@ -337,6 +342,7 @@ static gy_status fit(network *n, bool *stays, bool *is_there)
     if (fits(n, is_there)) {
         return GY_OK;
     }
+    *short_bytes = gy_devices_bytes(n->graph, is_there);
     bool has_fitted = false;
     for (high = 1e-13; !has_fitted && high < 1;) {
         n->byte_s = high;
@@ -362,7 +368,7 @@ static gy_status fit(network *n, bool *stays, bool *is_there)
     return GY_OK;
 }
 
-gy_status gy_devices_choose(const gy_graph *graph, bool *is_there)
+gy_status gy_devices_choose(const gy_graph *graph, bool *is_there, uint64_t *short_bytes)
 {
     const size_t nodes = (size_t)graph->node_count + 1, values = (size_t)graph->value_count + 1;
     int32_t *groups = find_groups(graph);
@@ -378,10 +384,10 @@ gy_status gy_devices_choose(const gy_graph *graph, bool *is_there)
     GY_ASSERT(graph->device != NULL && graph->is_placed);
     const bool has_memory = groups != NULL && can != NULL && stays != NULL &&
                             workspaces != NULL && n.copies != NULL;
-    if (has_memory) {
-        find_workspaces(graph, can, workspaces);
-    }
-    const gy_status status = has_memory ? fit(&n, stays, is_there) : GY_NOMEM;
+    *short_bytes = 0;
+    const size_t refused = has_memory ? find_workspaces(graph, can, workspaces) : 0;
+    const gy_status status = has_memory ? fit(&n, stays, is_there, short_bytes) : GY_NOMEM;
+    *short_bytes = GY_MAX(*short_bytes, refused);
     gy_free(groups);
     gy_arena_free(&arena);
     return status;

@@ -109,7 +109,7 @@ static gy_status move_roots(copying *c)
 static gy_status move_all(copying *c)
 {
     GY_ASSERT(c->is_there != NULL && c->other != NULL);
-    GY_TRY(gy_devices_choose(c->pass.in, c->is_there));
+    GY_TRY(gy_devices_choose(c->pass.in, c->is_there, &c->pass.out->share.short_bytes));
     for (int32_t i = 0; i < c->pass.in->node_count; i++) {
         GY_TRY(move_node(c, i));
     }

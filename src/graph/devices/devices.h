@@ -36,18 +36,22 @@ void gy_devices_network_free(gy_devices_network *flow);
  * Decide for each node of a scheduled graph whether its device runs it. The sum of what nodes
  * take where they run and of what copies between take is the least there is, of choices whose
  * values fit in the device's memory.
- * @param is_there  (nodes) out
- * @return GY_OK; GY_NOMEM
+ * @param is_there     (nodes) out
+ * @param short_bytes  where they do not fit, what the cheapest of all choices would take; 0: it
+ *                     is the choice
+ * @return GY_OK; GY_NOMEM; GY_LIMIT what must lie there does not fit
  * @cost some minimal cuts of a network with two vertices a value
  * @source Stone, "Multiprocessor scheduling with the aid of network flow algorithms", 1977
  */
-GY_MUST_CHECK gy_status gy_devices_choose(const gy_graph *graph, bool *is_there);
+GY_MUST_CHECK gy_status gy_devices_choose(const gy_graph *graph, bool *is_there,
+                                          uint64_t *short_bytes);
 
 /** Seconds that a node takes on the device, or on the CPU; of a copy from or to the device
  * either. By the rates of graph->device. */
 double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there);
 double gy_devices_copy_seconds(const gy_graph *graph, gy_value value);
-/** How much of the graph its device runs; what copies is not counted. */
+/** How much of the graph its device runs; what copies is not counted. graph->share has its
+ * short_bytes already. */
 gy_device_share gy_devices_share(const gy_graph *graph);
 /** May the device run it? Else why not: static. */
 bool gy_devices_can(const gy_graph *graph, int32_t index, const char **why);

@@ -133,10 +133,12 @@ static void check_cheapest(uint64_t seed, int *mixed)
     if (list_groups(graph, &c)) {
         double best = INFINITY;
         uint32_t taken = 0;
+        uint64_t wanted = 1;
         for (uint32_t there = 0; there < 1u << c.count; there++) {
             best = fmin(best, price(&c, there));
         }
-        assert_ok(gy_devices_choose(graph, is_there));
+        assert_ok(gy_devices_choose(graph, is_there, &wanted));
+        assert_int_equal(wanted, 0);
         for (int k = 0; k < c.count; k++) {
             taken |= is_there[c.first[k]] ? 1u << k : 0;
         }
@@ -176,11 +178,13 @@ GY_TEST(what_lies_there_fits)
         device.device.rates.launch_s = device.device.rates.copy_s = 1e-9;
         gy_graph *graph = scheduled(&r, &device);
         bool *is_there = gy_alloc_zero("test", (size_t)graph->node_count, sizeof(bool));
-        assert_ok(gy_devices_choose(graph, is_there));
+        uint64_t wanted = 1;
+        assert_ok(gy_devices_choose(graph, is_there, &wanted));
         const uint64_t most = gy_devices_bytes(graph, is_there);
-        assert_true(most > 0);
+        assert_true(most > 0 && wanted == 0);
         device.device.rates.memory_bytes = most / 2;
-        assert_ok(gy_devices_choose(graph, is_there));
+        assert_ok(gy_devices_choose(graph, is_there, &wanted));
+        assert_int_equal(wanted, most);
         assert_true(gy_devices_bytes(graph, is_there) <= most / 2);
         gy_free(is_there);
         gy_graph_free(graph);
@@ -205,14 +209,15 @@ GY_TEST(what_cannot_fit_is_named)
     }
     gy_graph *graph = scheduled(&r, &device);
     assert_true(graph->node_count < (int32_t)GY_COUNT(is_there));
-    assert_status(gy_devices_choose(graph, is_there), GY_LIMIT);
+    uint64_t wanted = 0;
+    assert_status(gy_devices_choose(graph, is_there, &wanted), GY_LIMIT);
     assert_non_null(strstr(gy_error_text(), "device late has 8 B"));
     gy_graph_free(graph);
     gy_graph_free(r.graph);
     late_end(&device);
 }
 
-static gy_device_share explained(uint64_t refuse, gy_text *text)
+static gy_device_share explained(uint64_t refuse, double copy_s, gy_text *text)
 {
     random_graph r;
     gy_random random = {.key = 5};
@@ -220,7 +225,8 @@ static gy_device_share explained(uint64_t refuse, gy_text *text)
     random_graph_make(&r, 5, false, 6);
     late_imagine(&random, &device);
     device.refuse = refuse;
-    device.device.rates.launch_s = device.device.rates.copy_s = 1e-9;
+    device.device.rates.launch_s = 1e-9;
+    device.device.rates.copy_s = copy_s;
     gy_graph *graph = scheduled(&r, &device), *out = NULL;
     assert_ok(gy_pass_devices(graph, &out));
     assert_ok(gy_graph_explain_devices(out, text));
@@ -234,24 +240,28 @@ static gy_device_share explained(uint64_t refuse, gy_text *text)
 
 GY_TEST(explain_tells_nodes_copies_and_reasons)
 {
-    gy_text all = {.data = NULL}, none = {.data = NULL};
+    gy_text all = {.data = NULL}, none = {.data = NULL}, far = {.data = NULL};
     char nodes[64];
-    gy_device_share share = explained(0, &all);
-    assert_true(share.there > 0 && share.there < share.nodes);
+    gy_device_share share = explained(0, 1e-9, &all);
+    assert_true(share.there > 0 && share.there == share.nodes);
+    assert_string_equal(share.why, "");
     (void)gy_print(nodes, sizeof(nodes), "device late: %d of %d nodes, ", share.there,
                    share.nodes);
     assert_non_null(strstr(gy_text_get(&all), nodes));
-    assert_string_equal(share.why, "no faster there, with its copies");
     assert_non_null(strstr(gy_text_get(&all), "  to the device: x f64[5,4], 160 B, "));
     assert_non_null(strstr(gy_text_get(&all), "  back: "));
-    share = explained(1, &none);
+    share = explained(1, 1e-9, &none);
     assert_true(share.there == 0 && share.nodes > 0);
     assert_string_equal(share.why, "no kernel");
     assert_non_null(strstr(gy_text_get(&none), "device late: 0 of "));
     assert_non_null(strstr(gy_text_get(&none), " ms: no kernel\n"));
     assert_null(strstr(gy_text_get(&none), "to the device"));
+    share = explained(0, 1, &far);
+    assert_int_equal(share.there, 0);
+    assert_string_equal(share.why, "no faster there, with its copies");
     gy_text_free(&all);
     gy_text_free(&none);
+    gy_text_free(&far);
 }
 
 /* ---- what is left to the CPU ---- */

@@ -76,12 +76,17 @@ static void print_here(const gy_graph *graph, const char *const *why, int32_t in
                 why[index]);
 }
 
-/* May the device run it? Then what there is gained is less than its copies cost. */
+/* May the device run it? Then what there is gained is less than its copies cost, unless there
+ * was no room. */
 static const char *why_not(const gy_graph *graph, int32_t index)
 {
     const char *why = "";
     GY_ASSERT(!graph->nodes[index].is_on_device);
-    return gy_devices_can(graph, index, &why) ? "no faster there, with its copies" : why;
+    if (!gy_devices_can(graph, index, &why)) {
+        return why;
+    }
+    return graph->share.short_bytes > 0 ? "no room there, or no faster, with its copies"
+                                        : "no faster there, with its copies";
 }
 
 /* What the CPU does for one reason. */
@@ -115,7 +120,7 @@ gy_device_share gy_devices_share(const gy_graph *graph)
 {
     reason reasons[REASONS_MAX];
     int count = 0, most = 0, at = 0;
-    gy_device_share share = {.why = ""};
+    gy_device_share share = {.why = "", .short_bytes = graph->share.short_bytes};
     GY_ASSERT(graph->device != NULL);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
@@ -130,6 +135,7 @@ gy_device_share gy_devices_share(const gy_graph *graph)
         }
     }
     share.why = count > 0 ? reasons[most].why : "";
+    share.memory_bytes = graph->device->rates.memory_bytes;
     GY_ASSERT(share.there >= 0 && share.there <= share.nodes);
     return share;
 }
@@ -138,7 +144,8 @@ gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text)
 {
     sums all = {.copies = 0};
     double cpu_s = 0;
-    char copied[32], most[32];
+    char copied[32], most[32], wanted[32];
+    const bool is_short = graph->share.short_bytes > 0;
     const char **why =
         gy_alloc_zero("graph.devices", (size_t)graph->node_count + 1, sizeof(*why));
     bool *is_there =
@@ -158,11 +165,13 @@ gy_status gy_graph_explain_devices(const gy_graph *graph, gy_text *text)
     if (why != NULL && is_there != NULL) {
         gy_text_add(text,
                     "device %s: %d of %d nodes, %.3g ms; CPU %.3g ms; %d copies, %s, %.3g ms; "
-                    "all on the CPU %.3g ms; at most %s there\n",
+                    "all on the CPU %.3g ms; at most %s there%s%s\n",
                     graph->device->name, graph->share.there, graph->share.nodes,
                     1e3 * all.there_s, 1e3 * all.here_s, all.copies,
                     gy_text_bytes(copied, (uint64_t)all.copied_bytes), 1e3 * all.copies_s,
-                    1e3 * cpu_s, gy_text_bytes(most, gy_devices_bytes(graph, is_there)));
+                    1e3 * cpu_s, gy_text_bytes(most, gy_devices_bytes(graph, is_there)),
+                    is_short ? ", with more memory " : "",
+                    is_short ? gy_text_bytes(wanted, graph->share.short_bytes) : "");
         print_copies(graph, text);
         for (int32_t i = 0; i < graph->node_count; i++) {
             if (why[i] != NULL) {

@@ -296,5 +296,7 @@ gy_status gy_info_check_settings(void)
     GY_TRY(gy_setting_choice("GYRE_KERNEL", GY_KERNEL_CHOICES, &ignored));
     gy_setting_numbers devices;
     GY_TRY(gy_base_setting_numbers("GYRE_DEVICE", gy_setting_get("GYRE_DEVICE"), &devices));
+    GY_TRY(gy_setting_choice("GYRE_DEVICE_GRAPHS", "on|off", &ignored)); /* as ops/cuda reads */
+    GY_TRY(gy_setting_choice("GYRE_TF32", "0|1", &ignored));
     return gy_comm_check_settings();
 }
