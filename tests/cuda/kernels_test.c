@@ -51,6 +51,27 @@ static void draw_images(gy_ops_sample *sample, const gy_op *op, gy_random *rando
     }
 }
 
+/* What a convolution is to a device: any, one whose images are its columns, and of those one
+ * whose images are as large as its filters. */
+typedef enum conv_kind { ANY_CONV, DIRECT, WHOLE } conv_kind;
+
+static conv_kind kind_of(const gy_ops_sample *sample, const gy_op *op)
+{
+    const int64_t *first = sample->inputs[0].sizes, *second = sample->inputs[1].sizes;
+    const bool is_input = op == &gy_ops_row_conv2d_input_gradient;
+    const int64_t *x = is_input ? sample->attributes.conv.input_sizes : first;
+    const int64_t *w =
+        op == &gy_ops_row_conv2d_filter_gradient ? sample->attributes.conv.input_sizes : second;
+    const int32_t *stride = sample->attributes.conv.stride, *pad = sample->attributes.conv.pad;
+    if (pad[0] > 0 || pad[1] > 0) {
+        return ANY_CONV;
+    }
+    return x[2] == w[2] && x[3] == w[3] ? WHOLE
+           : w[2] * w[3] == 1 && (stride[0] == 1 || x[2] == 1) && (stride[1] == 1 || x[3] == 1)
+               ? DIRECT
+               : ANY_CONV;
+}
+
 /* Any number of leading dimensions, each repeated in one operand, in the other or in none;
  * missing ones where all before them are. */
 static void draw_leads(gy_ops_sample *sample, gy_random *random)
@@ -92,6 +113,10 @@ static void draw(example *e, const gy_op *op, gy_dtype dtype, gy_random *random)
         sample = op->samples[gy_random_below(random, (uint64_t)op->sample_count)];
     }
     if (is_conv(op)) {
+        const conv_kind kind = (conv_kind)ops_random_in(random, ANY_CONV, WHOLE);
+        while (kind_of(&sample, op) != kind) { /* one of some 700 is direct */
+            assert_true(ops_random_sample(op, random, &sample));
+        }
         draw_images(&sample, op, random);
     }
     if (op == &gy_ops_row_matmul && !ops_random_chance(random, 4)) {
@@ -304,6 +329,63 @@ GY_TEST(large_images_go_in_pieces)
         gy_cuda_plan_fini(&plan);
         assert_ok(gy_cuda_plan_make(&call, &large, &plan));
         assert_int_equal(plan.step_count, cases[i].large_steps);
+        gy_cuda_plan_fini(&plan);
+    }
+}
+
+/* The plan of a convolution or gradient of images x, filters w and stride 1. */
+static void plan_conv(const gy_op *op, const int64_t x[4], const int64_t w[4],
+                      gy_cuda_plan *plan)
+{
+    const gy_cuda_plan_options options = {.has_products = true};
+    const int64_t y[4] = {x[0], w[0], x[2] - w[2] + 1, x[3] - w[3] + 1};
+    const bool is_input = op == &gy_ops_row_conv2d_input_gradient;
+    const bool is_filter = op == &gy_ops_row_conv2d_filter_gradient;
+    const gy_attributes attributes = {.conv = {.stride = {1, 1}}};
+    const gy_view inputs[2] = {gy_view_of(NULL, GY_BF16, is_input ? y : x, 4),
+                               gy_view_of(NULL, GY_BF16, is_filter ? y : w, 4)};
+    gy_view output = gy_view_of(NULL, GY_F32, is_input ? x : is_filter ? w : y, 4);
+    const gy_kernel_call call = {.op = op,
+                                 .attributes = &attributes,
+                                 .inputs = inputs,
+                                 .input_count = 2,
+                                 .outputs = &output,
+                                 .output_count = 1};
+    assert_ok(gy_cuda_plan_make(&call, &options, plan));
+    assert_null(plan->reason);
+}
+
+/* No text, no columns: a batch, or one matrix of all images; a filter's gradient of many images
+ * sums its partial results. */
+GY_TEST(images_that_are_their_columns_do_not_move)
+{
+    static const int64_t x[4] = {70, 64, 14, 14}, one[4] = {32, 64, 1, 1},
+                         whole[4] = {32, 64, 14, 14};
+    static const struct {
+        const gy_op *op;
+        size_t one_steps;
+        int one_texts;
+        int64_t one_batch, m, n, k; /* the latter of whole images */
+    } cases[] = {
+        {&gy_ops_row_conv2d, 1, 0, 70, 70, 32, 64 * 14 * 14},
+        {&gy_ops_row_conv2d_input_gradient, 1, 0, 70, 70, 64 * 14 * 14, 32},
+        {&gy_ops_row_conv2d_filter_gradient, 4, 1, 32, 32, 64 * 14 * 14, 70},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_cuda_plan plan;
+        plan_conv(cases[i].op, x, one, &plan);
+        assert_int_equal(plan.step_count, cases[i].one_steps);
+        assert_int_equal(plan.text_count, cases[i].one_texts);
+        assert_int_equal(plan.products[0].batch, cases[i].one_batch);
+        assert_true(plan.workspace_bytes <= plan.product_bytes + (1 << 20));
+        gy_cuda_plan_fini(&plan);
+        plan_conv(cases[i].op, x, whole, &plan);
+        assert_int_equal(plan.step_count, 1);
+        assert_int_equal(plan.text_count, 0);
+        assert_int_equal(plan.products[0].batch, 0);
+        assert_int_equal(plan.products[0].m, cases[i].m);
+        assert_int_equal(plan.products[0].n, cases[i].n);
+        assert_int_equal(plan.products[0].k, cases[i].k);
         gy_cuda_plan_fini(&plan);
     }
 }

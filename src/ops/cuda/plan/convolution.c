@@ -10,6 +10,11 @@
  * The last one adds piece to piece, image i of each to partial i, in their order, and then the
  * partials: the same bits on every run.
  *
+ * Images may be their own columns, and nothing moves: where filters are one element large and
+ * their places those of the image, and where an image is as large as its filters. The latter,
+ * N lines of C R S elements, are one matrix for all images: y = x t(f), dx = dy f, df = t(dy)
+ * x.
+ *
  * @cost  columns: C R S P Q elements an image, written once and read once
  */
 #include "ops/cuda/plan/plan_priv.h"
@@ -24,13 +29,24 @@ typedef struct conv {
     size_t x_bytes, y_bytes;                       /* of an image and its result */
     gy_dtype columns_dtype;
     gy_cuda_place columns, workspace; /* the latter is the products' */
+    bool is_direct, is_whole;         /* images are columns; and of one place */
 } conv;
+
+static bool is_input_gradient(const conv *c)
+{
+    return c->call->op == &gy_ops_row_conv2d_input_gradient;
+}
+
+static bool has_same_sizes(const gy_view *a, const gy_view *b)
+{
+    return a->sizes[2] == b->sizes[2] && a->sizes[3] == b->sizes[3];
+}
 
 static conv conv_of(const gy_kernel_call *call)
 {
     conv c = {.call = call, .x = &call->inputs[0], .filters = &call->inputs[1]};
     c.y = &call->outputs[0];
-    if (call->op == &gy_ops_row_conv2d_input_gradient) {
+    if (is_input_gradient(&c)) {
         c.x = &call->outputs[0];
         c.y = &call->inputs[0];
     } else if (call->op == &gy_ops_row_conv2d_filter_gradient) {
@@ -42,6 +58,12 @@ static conv conv_of(const gy_kernel_call *call)
     c.taps = c.x->sizes[1] * c.filters->sizes[2] * c.filters->sizes[3];
     c.places = c.y->sizes[2] * c.y->sizes[3];
     c.columns_dtype = c.x->dtype;
+    const gy_attributes *of = call->attributes;
+    const bool is_padded = of->conv.pad[0] > 0 || of->conv.pad[1] > 0;
+    c.is_whole = !is_padded && has_same_sizes(c.x, c.filters);
+    c.is_direct = c.is_whole || (!is_padded && has_same_sizes(c.x, c.y) &&
+                                 c.filters->sizes[2] * c.filters->sizes[3] == 1);
+    GY_ASSERT(!c.is_whole || c.places == 1);
     c.x_bytes =
         (size_t)(c.x->sizes[1] * c.x->sizes[2] * c.x->sizes[3]) * gy_dtype_bytes(c.x->dtype);
     c.y_bytes = (size_t)(c.channels * c.places) * gy_dtype_bytes(c.y->dtype);
@@ -53,9 +75,12 @@ static void choose_piece(conv *c, size_t columns_bytes, int64_t images_max)
 {
     const size_t each = (size_t)(c->taps * c->places) * gy_dtype_bytes(c->columns_dtype);
     const size_t bytes = columns_bytes > 0 ? columns_bytes : (size_t)COLUMNS_BYTES;
-    int64_t piece = (int64_t)(bytes / GY_MAX(each, (size_t)1));
-    piece = GY_MIN(piece, images_max) / IMAGES_MULTIPLE * IMAGES_MULTIPLE;
-    c->piece = GY_MIN(GY_MAX(piece, (int64_t)IMAGES_MULTIPLE), c->images);
+    int64_t piece = c->is_direct ? c->images : (int64_t)(bytes / GY_MAX(each, (size_t)1));
+    piece = GY_MIN(piece, images_max);
+    if (piece < c->images) {
+        piece = GY_MAX(piece / IMAGES_MULTIPLE, (int64_t)1) * IMAGES_MULTIPLE;
+    }
+    c->piece = GY_MIN(piece, c->images);
     GY_ASSERT(c->piece == c->images || c->piece % IMAGES_MULTIPLE == 0);
 }
 
@@ -93,21 +118,25 @@ static int add_product(gy_cuda_plan *plan, const conv *c, int64_t images, bool a
     return gy_cuda_plan_product(plan, &shape);
 }
 
-static gy_status make_pieces(gy_cuda_plan *plan, const conv *c, bool adds, pieces *made)
+static gy_status make_pieces(gy_cuda_plan *plan, conv *c, bool adds, pieces *made)
 {
     const int64_t rest = c->images % c->piece;
-    GY_TRY(add_columns_text(plan, c, c->piece, &made->text));
-    made->first = made->product = add_product(plan, c, c->piece, false);
+    *made = (pieces){.last = -1};
+    if (!c->is_direct) {
+        c->columns = gy_cuda_plan_take(plan, (size_t)(c->piece * c->taps * c->places) *
+                                                 gy_dtype_bytes(c->columns_dtype));
+        GY_TRY(add_columns_text(plan, c, c->piece, &made->text));
+    }
     made->last_text = made->text;
-    made->last = -1;
+    made->first = made->product = add_product(plan, c, c->piece, false);
     if (adds && c->images >= 2 * c->piece) {
         made->product = add_product(plan, c, c->piece, true);
     }
     if (rest > 0) {
-        GY_TRY(add_columns_text(plan, c, rest, &made->last_text));
         made->last = add_product(plan, c, rest, adds);
     }
-    return GY_OK;
+    return rest > 0 && !c->is_direct ? add_columns_text(plan, c, rest, &made->last_text)
+                                     : GY_OK;
 }
 
 static int text_of(const pieces *made, const conv *c, int64_t from)
@@ -120,7 +149,38 @@ static int product_of(const pieces *made, const conv *c, int64_t from)
     return from + c->piece > c->images ? made->last : from == 0 ? made->first : made->product;
 }
 
+/* The images of the piece that begins with image `at`. */
+static gy_cuda_place images_of(const conv *c, int64_t at)
+{
+    const size_t offset_bytes = (size_t)at * c->x_bytes;
+    return is_input_gradient(c) ? gy_cuda_plan_output(offset_bytes)
+                                : gy_cuda_plan_input(0, offset_bytes);
+}
+
+static gy_cuda_place columns_of(const conv *c, int64_t at)
+{
+    return c->is_direct ? images_of(c, at) : c->columns;
+}
+
+/* Images to columns, or back, unless they are the same. */
+static gy_status add_move(gy_cuda_plan *plan, const conv *c, const pieces *made, int64_t at)
+{
+    const gy_cuda_place images = images_of(c, at);
+    const bool is_back = is_input_gradient(c);
+    const gy_cuda_step move = {.index = text_of(made, c, at),
+                               .in = is_back ? c->columns : images,
+                               .out = is_back ? images : c->columns};
+    return c->is_direct ? GY_OK : gy_cuda_plan_add(plan, &move);
+}
+
 /* ---- the three rows ---- */
+
+static gy_status finish(gy_cuda_plan *plan, const conv *c)
+{
+    const bool is_plain = !c->call->attributes->conv.has_bias &&
+                          c->call->attributes->conv.activation == GY_ACTIVATION_NONE;
+    return is_plain ? GY_OK : gy_cuda_plan_finish(plan, c->call);
+}
 
 static gy_status plan_forward(gy_cuda_plan *plan, conv *c)
 {
@@ -131,21 +191,16 @@ static gy_status plan_forward(gy_cuda_plan *plan, conv *c)
     c->shape.b_stride = c->taps * c->places;
     GY_TRY(make_pieces(plan, c, false, &made));
     for (int64_t at = 0; at < c->images; at += c->piece) {
-        const gy_cuda_step unfold = {.index = text_of(&made, c, at),
-                                     .in = gy_cuda_plan_input(0, (size_t)at * c->x_bytes),
-                                     .out = c->columns};
         const gy_cuda_step product = {.is_product = true,
                                       .index = product_of(&made, c, at),
                                       .a = gy_cuda_plan_input(1, 0),
-                                      .b = c->columns,
+                                      .b = columns_of(c, at),
                                       .c = gy_cuda_plan_output((size_t)at * c->y_bytes),
                                       .workspace = c->workspace};
-        GY_TRY(gy_cuda_plan_add(plan, &unfold));
+        GY_TRY(add_move(plan, c, &made, at));
         GY_TRY(gy_cuda_plan_add(plan, &product));
     }
-    const bool is_plain = !c->call->attributes->conv.has_bias &&
-                          c->call->attributes->conv.activation == GY_ACTIVATION_NONE;
-    return is_plain ? GY_OK : gy_cuda_plan_finish(plan, c->call);
+    return finish(plan, c);
 }
 
 static gy_status plan_input_gradient(gy_cuda_plan *plan, conv *c)
@@ -162,13 +217,10 @@ static gy_status plan_input_gradient(gy_cuda_plan *plan, conv *c)
                                       .index = product_of(&made, c, at),
                                       .a = gy_cuda_plan_input(1, 0),
                                       .b = gy_cuda_plan_input(0, (size_t)at * c->y_bytes),
-                                      .c = c->columns,
+                                      .c = columns_of(c, at),
                                       .workspace = c->workspace};
-        const gy_cuda_step fold = {.index = text_of(&made, c, at),
-                                   .in = c->columns,
-                                   .out = gy_cuda_plan_output((size_t)at * c->x_bytes)};
         GY_TRY(gy_cuda_plan_add(plan, &product));
-        GY_TRY(gy_cuda_plan_add(plan, &fold));
+        GY_TRY(add_move(plan, c, &made, at));
     }
     return GY_OK;
 }
@@ -211,19 +263,36 @@ static gy_status plan_filter_gradient(gy_cuda_plan *plan, conv *c)
                                      : gy_cuda_plan_output(0);
     GY_TRY(make_pieces(plan, c, true, &made));
     for (int64_t at = 0; at < c->images; at += c->piece) {
-        const gy_cuda_step unfold = {.index = text_of(&made, c, at),
-                                     .in = gy_cuda_plan_input(0, (size_t)at * c->x_bytes),
-                                     .out = c->columns};
         const gy_cuda_step product = {.is_product = true,
                                       .index = product_of(&made, c, at),
                                       .a = gy_cuda_plan_input(1, (size_t)at * c->y_bytes),
-                                      .b = c->columns,
+                                      .b = columns_of(c, at),
                                       .c = result,
                                       .workspace = c->workspace};
-        GY_TRY(gy_cuda_plan_add(plan, &unfold));
+        GY_TRY(add_move(plan, c, &made, at));
         GY_TRY(gy_cuda_plan_add(plan, &product));
     }
     return has_partials ? add_sum(plan, c, result) : GY_OK;
+}
+
+/* Images of one place: a product of matrices. */
+static gy_status plan_whole(gy_cuda_plan *plan, conv *c)
+{
+    const bool is_filter = c->call->op == &gy_ops_row_conv2d_filter_gradient;
+    const bool is_forward = c->call->op == &gy_ops_row_conv2d;
+    gy_cuda_step step = {.is_product = true,
+                         .a = gy_cuda_plan_input(is_filter ? 1 : 0, 0),
+                         .b = gy_cuda_plan_input(is_filter ? 0 : 1, 0),
+                         .c = gy_cuda_plan_output(0),
+                         .workspace = c->workspace};
+    c->shape.m = is_filter ? c->channels : c->images;
+    c->shape.n = is_forward ? c->channels : c->taps;
+    c->shape.k = is_filter ? c->images : is_forward ? c->taps : c->channels;
+    c->shape.is_a_transposed = is_filter;
+    c->shape.is_b_transposed = is_forward;
+    step.index = gy_cuda_plan_product(plan, &c->shape);
+    GY_TRY(gy_cuda_plan_add(plan, &step));
+    return is_forward ? finish(plan, c) : GY_OK;
 }
 
 gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
@@ -238,10 +307,11 @@ gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
     }
     c.shape.may_round = options->may_round;
     gy_cuda_plan_number(plan, call->inputs[0].dtype, &c.shape);
-    choose_piece(&c, options->columns_bytes, is_filter ? PARTIALS_MAX : INT32_MAX);
     c.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
-    c.columns = gy_cuda_plan_take(plan, (size_t)(c.piece * c.taps * c.places) *
-                                            gy_dtype_bytes(c.columns_dtype));
+    if (c.is_whole) {
+        return plan_whole(plan, &c);
+    }
+    choose_piece(&c, options->columns_bytes, is_filter ? PARTIALS_MAX : INT32_MAX);
     return is_filter                        ? plan_filter_gradient(plan, &c)
            : call->op == &gy_ops_row_conv2d ? plan_forward(plan, &c)
                                             : plan_input_gradient(plan, &c);

@@ -1,51 +1,66 @@
 /*
  * Convolutions as products: images become columns, (N, C R S, P Q) for an output of P by Q, and
- * back. A thread takes an element of the result; what goes back adds up its taps in their
- * order: no atomics.
+ * back. A block takes a line of columns, all places of one tap in one image; or, back, a plane
+ * of an image, each element of which adds up its taps in their order: no atomics.
  *
  * @source Chellapilla, Puri, Simard, "High performance convolutional neural networks for
  * document processing", 2006
  */
 #include "ops/cuda/text/text_priv.h"
 
-#define EACH                                                                                   \
-    "    const long long step = (long long)gridDim.x * blockDim.x;\n"                          \
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                    \
-    "    for (; i < g.count; i += step) {\n"
-
+/* What lies above or left of an image wraps around, and is outside as well. */
 static const char unfold_text[] =
     "GY_KERNEL(gy_unfold)\n"
-    "{\n" EACH "        const long long q = i % g.columns, p = i / g.columns % g.rows;\n"
-    "        const long long tap = i / g.columns / g.rows;\n"
-    "        const long long s = tap % g.taps1, r = tap / g.taps1 % g.taps0;\n"
-    "        const long long plane = tap / g.taps1 / g.taps0;\n"
-    "        const long long y = p * g.stride0 - g.pad0 + r, x = q * g.stride1 - g.pad1 + s;\n"
-    "        const int is_in = y >= 0 && y < g.height && x >= 0 && x < g.width;\n"
-    "        g.out0[i] = is_in ? g.in0[(plane * g.height + y) * g.width + x] : 0;\n"
+    "{\n"
+    "    const unsigned height = (unsigned)g.height, width = (unsigned)g.width;\n"
+    "    const unsigned taps0 = (unsigned)g.taps0, taps1 = (unsigned)g.taps1;\n"
+    "    const unsigned columns = (unsigned)g.columns, places = (unsigned)g.places;\n"
+    "    const unsigned stride0 = (unsigned)g.stride0, stride1 = (unsigned)g.stride1;\n"
+    "    unsigned line = blockIdx.x;\n"
+    "    for (; line < (unsigned)g.lines; line += gridDim.x) {\n"
+    "        const unsigned s = line % taps1, r = line / taps1 % taps0;\n"
+    "        const unsigned above = r - (unsigned)g.pad0, left = s - (unsigned)g.pad1;\n"
+    "        const long long plane = line / taps1 / taps0;\n"
+    "        const $T *from = g.in0 + plane * g.height * g.width;\n"
+    "        $T *to = g.out0 + (long long)line * g.places;\n"
+    "        unsigned i = threadIdx.x;\n"
+    "        for (; i < places; i += blockDim.x) {\n"
+    "            const unsigned p = i / columns, q = i - p * columns;\n"
+    "            const unsigned y = p * stride0 + above, x = q * stride1 + left;\n"
+    "            to[i] = y < height && x < width ? from[y * width + x] : 0;\n"
+    "        }\n"
     "    }\n"
     "}\n";
 
+/* An element is in the windows that begin at most a window before it and not behind it. */
 static const char fold_text[] =
     "GY_KERNEL(gy_fold)\n"
-    "{\n" EACH "        const long long x = i % g.width, y = i / g.width % g.height;\n"
-    "        const long long plane = i / g.width / g.height;\n"
-    "        double sum = 0;\n"
-    "        for (long long r = 0; r < g.taps0; r++) {\n"
-    "            const long long p = (y + g.pad0 - r) / g.stride0;\n"
-    "            if (y + g.pad0 - r != p * g.stride0 || y + g.pad0 < r || p >= g.rows) {\n"
-    "                continue;\n"
-    "            }\n"
-    "            for (long long s = 0; s < g.taps1; s++) {\n"
-    "                const long long q = (x + g.pad1 - s) / g.stride1;\n"
-    "                if (x + g.pad1 - s != q * g.stride1 || x + g.pad1 < s || q >= g.columns) "
     "{\n"
-    "                    continue;\n"
+    "    const int width = (int)g.width, elements = (int)(g.height * g.width);\n"
+    "    const int taps0 = (int)g.taps0, taps1 = (int)g.taps1;\n"
+    "    const int rows = (int)g.rows, columns = (int)g.columns;\n"
+    "    const int stride0 = (int)g.stride0, stride1 = (int)g.stride1;\n"
+    "    unsigned plane = blockIdx.x;\n"
+    "    for (; plane < (unsigned)g.lines; plane += gridDim.x) {\n"
+    "        const $T *from = g.in0 + (long long)plane * g.taps0 * g.taps1 * g.places;\n"
+    "        $T *to = g.out0 + (long long)plane * elements;\n"
+    "        int i = (int)threadIdx.x;\n"
+    "        for (; i < elements; i += (int)blockDim.x) {\n"
+    "            const int y = i / width + (int)g.pad0, x = i % width + (int)g.pad1;\n"
+    "            const int top = y < taps0 ? 0 : (y - taps0) / stride0 + 1;\n"
+    "            const int left = x < taps1 ? 0 : (x - taps1) / stride1 + 1;\n"
+    "            const int low = y / stride0 < rows ? y / stride0 : rows - 1;\n"
+    "            const int right = x / stride1 < columns ? x / stride1 : columns - 1;\n"
+    "            double sum = 0;\n"
+    "            for (int p = low; p >= top; p--) {\n"
+    "                const int r = y - p * stride0;\n"
+    "                for (int q = right; q >= left; q--) {\n"
+    "                    const int tap = r * taps1 + x - q * stride1;\n"
+    "                    sum += (double)from[tap * g.places + p * columns + q];\n"
     "                }\n"
-    "                const long long tap = (plane * g.taps0 + r) * g.taps1 + s;\n"
-    "                sum += (double)g.in0[(tap * g.rows + p) * g.columns + q];\n"
     "            }\n"
+    "            to[i] = ($T)sum;\n"
     "        }\n"
-    "        g.out0[i] = ($T)sum;\n"
     "    }\n"
     "}\n";
 
@@ -65,9 +80,11 @@ static conv_views views_of(const gy_kernel_call *call)
     return (conv_views){&call->inputs[0], &call->outputs[0], &call->inputs[1]};
 }
 
-static void number_conv(gy_cuda_writer *w, const conv_views *v, const gy_attributes *of)
+static void number_conv(gy_cuda_writer *w, const conv_views *v, const gy_attributes *of,
+                        int64_t lines)
 {
-    gy_cuda_number(w, "count", gy_view_count(&w->call->outputs[0]));
+    gy_cuda_number(w, "lines", lines);
+    gy_cuda_number(w, "places", v->y->sizes[2] * v->y->sizes[3]);
     gy_cuda_number(w, "height", v->x->sizes[2]);
     gy_cuda_number(w, "width", v->x->sizes[3]);
     gy_cuda_number(w, "taps0", v->filters->sizes[2]);
@@ -83,15 +100,28 @@ static void number_conv(gy_cuda_writer *w, const conv_views *v, const gy_attribu
 /* The call of the moving part alone: one input, one output. */
 static void write_columns(gy_cuda_writer *w, const gy_kernel_call *conv)
 {
+    enum { BLOCKS_MAX = 1 << 20 }; /* a block then takes several lines */
     const conv_views v = views_of(conv);
     const gy_dtype type = w->call->outputs[0].dtype;
-    const gy_cuda_key keys[] = {{"T", gy_cuda_type_name(type)}, {NULL, NULL}};
     const bool is_fold = conv->op == &gy_ops_row_conv2d_input_gradient;
+    const gy_cuda_key keys[] = {
+        {"T", is_fold ? gy_cuda_type_name(type) : gy_cuda_bits_name(type)}, {NULL, NULL}};
+    const int64_t elements = v.x->sizes[2] * v.x->sizes[3];
+    const int64_t places = v.y->sizes[2] * v.y->sizes[3];
+    const int64_t taps = v.filters->sizes[2] * v.filters->sizes[3];
+    const int64_t lines = v.x->sizes[0] * v.x->sizes[1] * (is_fold ? 1 : taps);
+    const int64_t padded = (v.x->sizes[2] + 2 * (int64_t)conv->attributes->conv.pad[0]) *
+                           (v.x->sizes[3] + 2 * (int64_t)conv->attributes->conv.pad[1]);
+    if (lines > INT32_MAX || places > INT32_MAX || padded > INT32_MAX || taps > INT32_MAX) {
+        gy_cuda_refuse(w, "its images are larger than 32 bits count");
+        return;
+    }
     gy_cuda_fields(w, is_fold ? 0 : GY_CUDA_MOVES);
-    number_conv(w, &v, conv->attributes);
+    number_conv(w, &v, conv->attributes, lines);
     gy_cuda_print(w, is_fold ? fold_text : unfold_text, keys);
-    gy_cuda_launch_each(w, is_fold ? "gy_fold" : "gy_unfold",
-                        gy_view_count(&w->call->outputs[0]));
+    gy_cuda_launch_blocks(w, is_fold ? "gy_fold" : "gy_unfold",
+                          GY_MIN(lines, (int64_t)BLOCKS_MAX),
+                          gy_cuda_line_threads(is_fold ? elements : places));
 }
 
 gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t sizes[3], gy_cuda_text *text)
