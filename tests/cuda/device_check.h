@@ -8,15 +8,29 @@
 
 #define __global__ __attribute__((used))
 #define __device__
-#define __forceinline__ inline
-#define __shared__      static
+#define __forceinline__  inline
+#define __shared__       static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct gy_check_dim3 {
     unsigned x, y, z;
 };
 extern const gy_check_dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+struct float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+
 void __syncthreads();
+void __syncwarp();
+unsigned __shfl_sync(unsigned mask, unsigned x, int lane);
+float __shfl_xor_sync(unsigned mask, float x, int bits);
 int __syncthreads_or(int is_true);
 unsigned __float_as_uint(float x);
 float __uint_as_float(unsigned bits);
@@ -31,7 +45,9 @@ unsigned long long atomicMin(unsigned long long *at, unsigned long long value);
     double name(double x, double y);                                                           \
     float name##f(float x, float y);
 GY_CHECK_FUNCTION(exp)
+GY_CHECK_FUNCTION(exp2)
 GY_CHECK_FUNCTION(log)
+GY_CHECK_FUNCTION(log2)
 GY_CHECK_FUNCTION(log1p)
 GY_CHECK_FUNCTION(sqrt)
 GY_CHECK_FUNCTION(tanh)
