@@ -1,5 +1,6 @@
 /*
- * Attention and its gradient, q, k and v apart or as one: a block takes a query (of the
+ * Attention and its gradient, q, k and v apart or as one: by tiles (attention_tiles.c), or of
+ * float64 and of heads wider than tiles a block takes a query (of the
  * gradient of k and v: a key) and goes through the others in chunks of as many as it has
  * threads, so that no scores are stored. A thread makes the score of one pair of a chunk, then
  * adds up one column of the result. The gradient finds the probabilities again from the
@@ -10,7 +11,13 @@
 
 #include <math.h>
 
-enum { THREADS = 128, NAME_BYTES = 32 };
+enum {
+    THREADS = 128,
+    NAME_BYTES = 32,
+    TILE = 64,
+    TILE_COLUMNS_MAX = 128,
+    POSITIONS_MAX = 1 << 29 /* which int counts, together too */
+};
 
 /* Rows of the (b, h) that this block has: element 0 of the first position. */
 #define PLACE                                                                                  \
@@ -28,6 +35,12 @@ enum { THREADS = 128, NAME_BYTES = 32 };
     "                              $load(k[(" s ") * g.k_row + i]), score);\n"                 \
     "            }\n"                                                                          \
     "            score *= ($T)g.scale;\n"
+
+/* Of a tile: columns, lines, and what a line and a warp's exchange have. */
+typedef struct tile_sizes {
+    int columns, rows; /* columns 0: no tiles */
+    char texts[4][NAME_BYTES];
+} tile_sizes;
 
 static const char forward_text[] =
     "GY_BLOCK_KERNEL(gy_attention)\n"
@@ -208,6 +221,126 @@ static void print_part(gy_cuda_writer *w, const char *snippet, const char *jobs,
     gy_cuda_print(w, snippet, keys);
 }
 
+/* A block of queries or of keys. */
+static void write_blocks(gy_cuda_writer *w, bool is_slope, bool is_packed, int64_t queries,
+                         int64_t keys)
+{
+    if (!is_slope) {
+        print_part(w, forward_text, "queries", is_packed);
+        gy_cuda_launch_blocks(w, "gy_attention", queries, THREADS);
+        return;
+    }
+    print_part(w, query_slope_text, "queries", is_packed);
+    gy_cuda_launch_blocks(w, "gy_query_slopes", queries, THREADS);
+    print_part(w, key_slope_text, "keys", is_packed);
+    gy_cuda_launch_blocks(w, "gy_key_slopes", keys, THREADS);
+}
+
+/* ---- by tiles ---- */
+
+/* As many lines as two tiles of k and v each leave room for in 48 KiB. */
+static tile_sizes sizes_of(gy_dtype stored, int64_t width, int64_t positions)
+{
+    tile_sizes sizes = {.columns = 16};
+    const bool is_half = gy_dtype_bytes(stored) == 2;
+    if (stored == GY_F64 || width > TILE_COLUMNS_MAX || positions > POSITIONS_MAX) {
+        return (tile_sizes){.columns = 0};
+    }
+    while (sizes.columns < width) {
+        sizes.columns *= 2;
+    }
+    sizes.rows = (is_half ? 64 : 32) / (sizes.columns > TILE ? 2 : 1);
+    const int line = sizes.columns + (is_half ? 8 : 4);
+    const int exchange = is_half ? 4 : 16 * (sizes.rows + 4);
+    const int numbers[4] = {sizes.columns, sizes.rows, line, exchange};
+    for (int i = 0; i < 4; i++) {
+        (void)gy_print(sizes.texts[i], sizeof(sizes.texts[i]), "%d", numbers[i]);
+    }
+    return sizes;
+}
+
+/* What a kernel of slopes sums: dq, or dk, dv or both. */
+typedef struct slope_part {
+    const char *name, *sums_first, *sums_second;
+    bool is_of_queries;
+} slope_part;
+
+static const slope_part query_part = {"gy_query_tiles", "1", "0", true};
+static const slope_part both_parts = {"gy_key_value_tiles", "1", "1", false};
+static const slope_part key_part = {"gy_key_tiles", "1", "0", false};
+static const slope_part value_part = {"gy_value_tiles", "0", "1", false};
+
+static void print_tiles(gy_cuda_writer *w, const char *const *pieces, const tile_sizes *sizes,
+                        bool is_packed, const slope_part *part)
+{
+    const gy_dtype stored = w->call->inputs[0].dtype;
+    const char *const k = is_packed ? "g.in0" : "g.in1", *v = is_packed ? "g.in0" : "g.in2";
+    const char *const dout = is_packed ? "g.in3" : "g.in5";
+    const bool is = part->is_of_queries;
+    const gy_cuda_key keys[] = {{"S", gy_cuda_type_name(stored)},
+                                {"H", gy_cuda_tile_name(stored)},
+                                {"load", load_of(stored)},
+                                {"D", sizes->texts[0]},
+                                {"N", sizes->texts[1]},
+                                {"W", sizes->texts[2]},
+                                {"X", sizes->texts[3]},
+                                {"Q", "g.in0"},
+                                {"K", k},
+                                {"V", v},
+                                {"OUT", is_packed ? "g.in1" : "g.in3"},
+                                {"LSE", is_packed ? "g.in2" : "g.in4"},
+                                /* Of slopes: the block's own two, the two in tiles. */
+                                {"name", part->name},
+                                {"first", part->sums_first},
+                                {"second", part->sums_second},
+                                {"is", is ? "1" : "0"},
+                                {"own", is ? "queries" : "keys"},
+                                {"other", is ? "keys" : "queries"},
+                                {"a", is ? "q" : "k"},
+                                {"A", is ? "g.in0" : k},
+                                {"c", is ? "o" : "v"},
+                                {"C", is ? dout : v},
+                                {"p", is ? "k" : "q"},
+                                {"P", is ? k : "g.in0"},
+                                {"r", is ? "v" : "o"},
+                                {"R", is ? v : dout},
+                                {"DOUT", dout},
+                                {"DA", is || is_packed ? "g.out0" : "g.out1"},
+                                {"DC", is || is_packed ? "g.out0" : "g.out2"},
+                                {NULL, NULL}};
+    for (; *pieces != NULL; pieces++) {
+        gy_cuda_print(w, *pieces, keys);
+    }
+}
+
+static void print_slopes(gy_cuda_writer *w, const tile_sizes *sizes, bool is_packed,
+                         const slope_part *part, int64_t blocks)
+{
+    print_tiles(w, gy_cuda_attention_slopes_text, sizes, is_packed, part);
+    gy_cuda_launch_blocks(w, part->name, blocks, THREADS);
+}
+
+/* counts: heads, queries, keys. */
+static void write_tiles(gy_cuda_writer *w, const tile_sizes *sizes, bool is_slope,
+                        bool is_packed, const int64_t counts[3])
+{
+    const int64_t of_queries = counts[0] * ((counts[1] + TILE - 1) / TILE);
+    const int64_t of_keys = counts[0] * ((counts[2] + TILE - 1) / TILE);
+    gy_cuda_print_tiles(w, w->call->inputs[0].dtype);
+    if (!is_slope) {
+        print_tiles(w, gy_cuda_attention_text, sizes, is_packed, &query_part);
+        gy_cuda_launch_blocks(w, "gy_attention_tiles", of_queries, THREADS);
+        return;
+    }
+    print_slopes(w, sizes, is_packed, &query_part, of_queries);
+    if (sizes->columns <= TILE) {
+        print_slopes(w, sizes, is_packed, &both_parts, of_keys);
+    } else { /* both together would take more registers than a thread has */
+        print_slopes(w, sizes, is_packed, &key_part, of_keys);
+        print_slopes(w, sizes, is_packed, &value_part, of_keys);
+    }
+}
+
 void gy_cuda_write_attention(gy_cuda_writer *w)
 {
     const gy_kernel_call *call = w->call;
@@ -220,6 +353,7 @@ void gy_cuda_write_attention(gy_cuda_writer *w)
     const int64_t d = q->sizes[q->rank - 1], e = v->sizes[v->rank - 1];
     const int64_t heads = q->sizes[0] * q->sizes[2], queries = q->sizes[1], keys = k->sizes[1];
     const double scale = call->attributes->attention.scale;
+    const tile_sizes sizes = sizes_of(q->dtype, GY_MAX(d, e), GY_MAX(queries, keys));
     gy_cuda_fields(w, 0);
     number_view(w, "q", q, 0);
     number_view(w, "k", k, 1);
@@ -232,14 +366,10 @@ void gy_cuda_write_attention(gy_cuda_writer *w)
     gy_cuda_number(w, "e", e);
     gy_cuda_number(w, "is_causal", call->attributes->attention.is_causal);
     gy_cuda_real(w, "scale", scale > 0 ? scale : 1 / sqrt((double)GY_MAX(d, (int64_t)1)));
-    if (!is_slope) {
-        print_part(w, forward_text, "queries", is_packed);
-        gy_cuda_launch_blocks(w, "gy_attention", heads * queries, THREADS);
-        return;
+    w->text->workspace_bytes = is_slope ? (size_t)(heads * queries) * sizeof(double) : 0;
+    if (sizes.columns > 0) {
+        write_tiles(w, &sizes, is_slope, is_packed, (const int64_t[]){heads, queries, keys});
+    } else {
+        write_blocks(w, is_slope, is_packed, heads * queries, heads * keys);
     }
-    w->text->workspace_bytes = (size_t)(heads * queries) * sizeof(double);
-    print_part(w, query_slope_text, "queries", is_packed);
-    gy_cuda_launch_blocks(w, "gy_query_slopes", heads * queries, THREADS);
-    print_part(w, key_slope_text, "keys", is_packed);
-    gy_cuda_launch_blocks(w, "gy_key_slopes", heads * keys, THREADS);
 }

@@ -91,8 +91,17 @@ void gy_cuda_write_find(gy_cuda_writer *w);
 void gy_cuda_write_one_hot(gy_cuda_writer *w);
 /* attention.c */
 void gy_cuda_write_attention(gy_cuda_writer *w);
+/* attention_tiles.c */
+/** In pieces; NULL ends them. */
+extern const char *const gy_cuda_attention_text[], *const gy_cuda_attention_slopes_text[];
 /* pool.c */
 void gy_cuda_write_pool(gy_cuda_writer *w);
+
+/* tiles.c */
+/** Add products of tiles of float32, bf16 or f16, for blocks of 128 threads. */
+void gy_cuda_print_tiles(gy_cuda_writer *w, gy_dtype dtype);
+/** What their names end with: "f32", "bf16", "f16". */
+const char *gy_cuda_tile_name(gy_dtype dtype);
 
 /** What stands before every text, in pieces; NULL ends it. */
 extern const char *const gy_cuda_prelude[];
