@@ -144,6 +144,35 @@ GY_TEST(out_of_memory_says_what_would_fit)
     standin_expect_clean();
 }
 
+/* Other programs have it: the call is told with what there is, or would be. */
+GY_TEST(a_call_that_lacks_memory_tells_what_is_free)
+{
+    gy_cuda_device *device = NULL;
+    gy_cuda_stream *stream = NULL;
+    void *memory = NULL;
+    standin_needed();
+    standin->reset(1);
+    standin->fail_call("cuDevicePrimaryCtxRetain", 1, GY_CUDA_OUT_OF_MEMORY);
+    assert_status(gy_cuda_device_open(0, 0, &device), GY_NOMEM);
+    assert_string_equal(gy_error_text(),
+                        "device 0 (Stand-in 0): cuDevicePrimaryCtxRetain: "
+                        "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory; other programs may hold "
+                        "its 64.0 MiB");
+    device = open_device();
+    standin->fail_call("cuMemHostAlloc", 1, GY_CUDA_OUT_OF_MEMORY);
+    assert_status(gy_cuda_pinned_alloc(device, 3 << 20, &memory), GY_NOMEM);
+    assert_string_equal(gy_error_text(),
+                        "3.0 MiB of the host's memory, pinned: device 0 (Stand-in 0): "
+                        "cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
+    standin->fail_call("cuStreamCreate", 1, GY_CUDA_OUT_OF_MEMORY);
+    assert_status(gy_cuda_stream_open(device, &stream), GY_NOMEM);
+    assert_string_equal(gy_error_text(),
+                        "device 0 (Stand-in 0): cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY (2): "
+                        "out of memory; of 64.0 MiB there are 64.0 MiB free");
+    gy_cuda_device_close(device);
+    standin_expect_clean();
+}
+
 GY_TEST(a_lost_device_fails_all_calls_alike)
 {
     static const char reason[] = "device 0 (Stand-in 0) is lost: cuStreamQuery: "

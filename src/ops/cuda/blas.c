@@ -50,6 +50,19 @@ gy_status gy_cuda_blas_get(const gy_cuda_blas **blas)
     return GY_OK;
 }
 
+/* The name of a status, which the library tells from CUDA 11.4 on only by another function.
+ * @source NVIDIA, "cuBLAS", cublasStatus_t */
+static const char *name_of(int code)
+{
+    static const char *const names[] = {[1] = "NOT_INITIALIZED",   [3] = "ALLOC_FAILED",
+                                        [7] = "INVALID_VALUE",     [8] = "ARCH_MISMATCH",
+                                        [11] = "MAPPING_ERROR",    [13] = "EXECUTION_FAILED",
+                                        [14] = "INTERNAL_ERROR",   [15] = "NOT_SUPPORTED",
+                                        [16] = "LICENSE_ERROR"};
+    const bool is_known = code > 0 && code < (int)GY_COUNT(names) && names[code] != NULL;
+    return is_known ? names[code] : "unknown";
+}
+
 gy_status gy_cuda_blas_check(int code, const char *symbol)
 {
     if (code == 0) {
@@ -58,5 +71,5 @@ gy_status gy_cuda_blas_check(int code, const char *symbol)
     return gy_fail(code == GY_CUDA_BLAS_OUT_OF_MEMORY   ? GY_NOMEM
                    : code == GY_CUDA_BLAS_NOT_SUPPORTED ? GY_UNSUPPORTED
                                                         : GY_STATE,
-                   "%s: status %d", symbol, code);
+                   "%s: CUBLAS_STATUS_%s (%d)", symbol, name_of(code), code);
 }

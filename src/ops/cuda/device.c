@@ -7,6 +7,26 @@ enum { STAGING_BYTES = 4 << 20, LOCK_RANK = 10 };
 
 /* ---- failures ---- */
 
+/* Which device this thread's calls go to. */
+static _Thread_local uint64_t entered;
+
+/* A call lacked memory of the device: how much is there. Without a context a device does not tell. */
+static gy_status tell_memory(const gy_cuda_device *device, gy_status status)
+{
+    gy_cuda_memory memory = {.total_bytes = 0};
+    gy_error error;
+    char total[32], is_free[32];
+    GY_ASSERT(status < 0);
+    gy_error_take(&error, status);
+    gy_text_bytes(total, device->properties.memory_bytes);
+    if (entered != device->id ||
+        device->driver->memory_info(&memory.free_bytes, &memory.total_bytes) != 0) {
+        return gy_fail(status, "%s; other programs may hold its %s", error.text, total);
+    }
+    return gy_fail(status, "%s; of %s there are %s free", error.text, total,
+                   gy_text_bytes(is_free, memory.free_bytes));
+}
+
 gy_status gy_cuda_device_check(gy_cuda_device *device, int code, const char *symbol)
 {
     gy_status status = gy_cuda_check(device->driver, code, symbol);
@@ -15,6 +35,9 @@ gy_status gy_cuda_device_check(gy_cuda_device *device, int code, const char *sym
     }
     status = gy_fail_within(status, "device %d (%s)%s", device->properties.index,
                             device->properties.name, gy_cuda_is_lost(code) ? " is lost" : "");
+    if (code == GY_CUDA_OUT_OF_MEMORY && symbol != gy_cuda_symbol.host_alloc) {
+        status = tell_memory(device, status);
+    }
     if (gy_cuda_is_lost(code)) {
         gy_mutex_lock(&device->lock);
         if (!atomic_load_explicit(&device->is_lost, memory_order_relaxed)) {
@@ -33,9 +56,6 @@ void gy_cuda_device_warn(gy_cuda_device *device, gy_status status)
         gy_warn("%s", gy_error_text());
     }
 }
-
-/* Which device this thread's calls go to. */
-static _Thread_local uint64_t entered;
 
 gy_status gy_cuda_device_enter_anyway(gy_cuda_device *device)
 {
@@ -207,7 +227,14 @@ gy_status gy_cuda_pinned_alloc(gy_cuda_device *device, size_t size_bytes, void *
     GY_ASSERT(size_bytes > 0);
     GY_TRY(gy_cuda_device_enter(device));
     void *made = NULL;
-    GY_CUDA_DEVICE_TRY(device, host_alloc, &made, size_bytes, GY_CUDA_HOST_PORTABLE);
+    const gy_status status = gy_cuda_device_check(
+        device, device->driver->host_alloc(&made, size_bytes, GY_CUDA_HOST_PORTABLE),
+        gy_cuda_symbol.host_alloc);
+    if (status < 0) {
+        char asked[32];
+        return gy_fail_within(status, "%s of the host's memory, pinned",
+                              gy_text_bytes(asked, size_bytes));
+    }
     gy_cuda_device_count_live(device, 1);
     *memory = made;
     return GY_OK;
