@@ -54,11 +54,10 @@ gy_status gy_cuda_blas_get(const gy_cuda_blas **blas)
  * @source NVIDIA, "cuBLAS", cublasStatus_t */
 static const char *name_of(int code)
 {
-    static const char *const names[] = {[1] = "NOT_INITIALIZED",   [3] = "ALLOC_FAILED",
-                                        [7] = "INVALID_VALUE",     [8] = "ARCH_MISMATCH",
-                                        [11] = "MAPPING_ERROR",    [13] = "EXECUTION_FAILED",
-                                        [14] = "INTERNAL_ERROR",   [15] = "NOT_SUPPORTED",
-                                        [16] = "LICENSE_ERROR"};
+    static const char *const names[] = {
+        [1] = "NOT_INITIALIZED", [3] = "ALLOC_FAILED",   [7] = "INVALID_VALUE",
+        [8] = "ARCH_MISMATCH",   [11] = "MAPPING_ERROR", [13] = "EXECUTION_FAILED",
+        [14] = "INTERNAL_ERROR", [15] = "NOT_SUPPORTED", [16] = "LICENSE_ERROR"};
     const bool is_known = code > 0 && code < (int)GY_COUNT(names) && names[code] != NULL;
     return is_known ? names[code] : "unknown";
 }

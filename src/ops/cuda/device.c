@@ -10,7 +10,8 @@ enum { STAGING_BYTES = 4 << 20, LOCK_RANK = 10 };
 /* Which device this thread's calls go to. */
 static _Thread_local uint64_t entered;
 
-/* A call lacked memory of the device: how much is there. Without a context a device does not tell. */
+/* A call lacked memory of the device: how much is there. Without a context a device does not
+ * tell. */
 static gy_status tell_memory(const gy_cuda_device *device, gy_status status)
 {
     gy_cuda_memory memory = {.total_bytes = 0};
