@@ -527,12 +527,11 @@ GY_TEST(a_call_that_fails_ends_the_kernel)
 
 /* All rows that no device runs, whatever the views: kept exact. */
 static const gy_op *const absents[] = {
-    &gy_ops_row_input,      &gy_ops_row_parameter,      &gy_ops_row_literal,
-    &gy_ops_row_assign,     &gy_ops_row_batch_norm,     &gy_ops_row_variance,
-    &gy_ops_row_reorder,    &gy_ops_row_to_device,      &gy_ops_row_to_host,
-    &gy_ops_row_allreduce,  &gy_ops_row_reduce_scatter, &gy_ops_row_allgather,
-    &gy_ops_row_alltoall,   &gy_ops_row_send,           &gy_ops_row_receive,
-    &gy_ops_row_take_shard,
+    &gy_ops_row_input,     &gy_ops_row_parameter,      &gy_ops_row_literal,
+    &gy_ops_row_assign,    &gy_ops_row_batch_norm,     &gy_ops_row_variance,
+    &gy_ops_row_reorder,   &gy_ops_row_to_device,      &gy_ops_row_to_host,
+    &gy_ops_row_allreduce, &gy_ops_row_reduce_scatter, &gy_ops_row_allgather,
+    &gy_ops_row_alltoall,  &gy_ops_row_send,           &gy_ops_row_receive,
 };
 
 /* Has the row a plan over one of its samples? Else `why`. */

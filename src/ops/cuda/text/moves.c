@@ -94,6 +94,28 @@ void gy_cuda_write_slice(gy_cuda_writer *w)
     write_copy(w, &view, begin);
 }
 
+/* The part of a value that every rank has which is this rank's. Of a sum's parts all are 0 but
+ * one rank's, and a kernel is not told its rank. */
+void gy_cuda_write_shard(gy_cuda_writer *w)
+{
+    const gy_kernel_call *call = w->call;
+    gy_view view = call->inputs[0];
+    int64_t begin = 0;
+    if (call->attributes->move.to.kind == GY_PARTIAL) {
+        gy_cuda_refuse(w, "a part of a sum depends on the rank");
+        return;
+    }
+    GY_ASSERT(view.rank == call->outputs[0].rank);
+    for (int dim = 0; dim < view.rank; dim++) {
+        const int64_t own = call->input_offsets != NULL ? call->input_offsets[0][dim] : 0;
+        const int64_t at = call->output_offsets != NULL ? call->output_offsets[0][dim] : own;
+        begin += (at - own) * view.strides[dim];
+        view.sizes[dim] = call->outputs[0].sizes[dim];
+    }
+    GY_ASSERT(begin >= 0);
+    write_copy(w, &view, begin);
+}
+
 /* ---- lines that are put side by side, or apart ---- */
 
 /* Sizes before and after dimension `dim`. */

@@ -79,6 +79,7 @@ void gy_cuda_write_layer_norm(gy_cuda_writer *w);
 /* moves.c */
 void gy_cuda_write_copy(gy_cuda_writer *w);
 void gy_cuda_write_slice(gy_cuda_writer *w);
+void gy_cuda_write_shard(gy_cuda_writer *w);
 void gy_cuda_write_pad(gy_cuda_writer *w);
 void gy_cuda_write_concat(gy_cuda_writer *w);
 void gy_cuda_write_fill(gy_cuda_writer *w);

@@ -70,7 +70,6 @@ static const absent absents[] = {
     {&gy_ops_row_alltoall, "exchanges"},
     {&gy_ops_row_send, "exchanges"},
     {&gy_ops_row_receive, "exchanges"},
-    {&gy_ops_row_take_shard, "exchanges"},
 };
 
 GY_TEST(rows_without_a_text_are_these_and_say_why)
@@ -611,6 +610,83 @@ GY_TEST(parts_of_a_value_give_what_plain_definitions_give)
     }
     texts_close(&b->all);
     gy_free(b);
+}
+
+/* What one rank takes of a value that it has from `own` on. */
+typedef struct shard_case {
+    gy_view whole, wanted, got;
+    int64_t own[1][GY_TENSOR_RANK_MAX], begin[1][GY_TENSOR_RANK_MAX];
+    int at;
+} shard_case;
+
+static gy_kernel_call shard_call(const shard_case *c, const gy_attributes *attributes,
+                                 gy_view *output)
+{
+    return (gy_kernel_call){.op = &gy_ops_row_take_shard,
+                            .attributes = attributes,
+                            .inputs = &c->whole,
+                            .input_count = 1,
+                            .outputs = output,
+                            .output_count = 1,
+                            .input_offsets = c->own,
+                            .output_offsets = c->begin};
+}
+
+static void draw_shard(shard_case *c, gy_random *random)
+{
+    static const gy_dtype types[] = {GY_F64, GY_F32, GY_BF16, GY_U8};
+    const gy_dtype dtype = types[gy_random_below(random, GY_COUNT(types))];
+    const int rank = (int)ops_random_in(random, 1, 4);
+    int64_t sizes[4], parts[4];
+    for (int dim = 0; dim < rank; dim++) {
+        sizes[dim] = ops_random_in(random, 1, 9);
+        parts[dim] = ops_random_in(random, 1, sizes[dim]);
+        c->own[0][dim] = ops_random_in(random, 0, 5);
+        c->begin[0][dim] = c->own[0][dim] + ops_random_in(random, 0, sizes[dim] - parts[dim]);
+    }
+    c->whole = ops_example_view(dtype, sizes, rank);
+    c->wanted = ops_example_view(dtype, parts, rank);
+    c->got = ops_example_view(dtype, parts, rank);
+    for (size_t i = 0; i < gy_view_bytes(&c->whole); i++) {
+        ((uint8_t *)c->whole.data)[i] = (uint8_t)gy_random_below(random, 256);
+    }
+}
+
+GY_TEST(a_shard_is_what_its_definition_takes)
+{
+    enum { SHARDS = 40 };
+    static shard_case cases[SHARDS];
+    gy_random random = {.key = gy_test_seed()};
+    gy_attributes attributes;
+    texts *all = gy_alloc("test", sizeof(*all));
+    texts_open(all);
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.move.to.kind = GY_SHARD;
+    for (int n = 0; n < SHARDS; n++) {
+        draw_shard(&cases[n], &random);
+        gy_kernel_call call = shard_call(&cases[n], &attributes, &cases[n].wanted);
+        assert_ok(gy_ops_row_take_shard.reference(&call));
+        cases[n].at = texts_add(all, &call);
+        assert_int_equal(cases[n].at, n);
+    }
+    texts_compile(all);
+    for (int n = 0; n < SHARDS; n++) {
+        gy_kernel_call call = shard_call(&cases[n], &attributes, &cases[n].got);
+        (void)texts_run(all, cases[n].at, &call);
+        assert_memory_equal(cases[n].got.data, cases[n].wanted.data,
+                            gy_view_bytes(&cases[n].wanted));
+        gy_free(cases[n].whole.data);
+        gy_free(cases[n].wanted.data);
+        gy_free(cases[n].got.data);
+    }
+    texts_close(all);
+    gy_kernel_call sum = shard_call(&cases[0], &attributes, &cases[0].got);
+    attributes.move.to.kind = GY_PARTIAL; /* which part is all 0, the mesh says */
+    texts_open(all);
+    assert_int_equal(texts_add(all, &sum), -1);
+    assert_string_equal(all->reason, "a part of a sum depends on the rank");
+    texts_close(all);
+    gy_free(all);
 }
 
 GY_TEST_MAIN(NULL, NULL)

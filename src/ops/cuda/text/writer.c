@@ -186,6 +186,7 @@ static const writer_row writer_rows[GY_CODE_COUNT] = {
     [GY_CODE_transpose] = {gy_cuda_write_copy, NULL},
     [GY_CODE_broadcast_to] = {gy_cuda_write_copy, NULL},
     [GY_CODE_slice] = {gy_cuda_write_slice, NULL},
+    [GY_CODE_take_shard] = {gy_cuda_write_shard, NULL},
     [GY_CODE_pad] = {gy_cuda_write_pad, NULL},
     [GY_CODE_concat] = {gy_cuda_write_concat, NULL},
     [GY_CODE_fill] = {gy_cuda_write_fill, NULL},
@@ -228,7 +229,6 @@ static const writer_row writer_rows[GY_CODE_COUNT] = {
     [GY_CODE_reduce_scatter] = {NULL, exchange_reason},
     [GY_CODE_allgather] = {NULL, exchange_reason},
     [GY_CODE_alltoall] = {NULL, exchange_reason},
-    [GY_CODE_take_shard] = {NULL, exchange_reason},
     [GY_CODE_send] = {NULL, exchange_reason},
     [GY_CODE_receive] = {NULL, exchange_reason},
 };
