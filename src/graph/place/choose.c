@@ -283,13 +283,19 @@ static gy_status list_walked(solver *s, int32_t var, const int32_t *around, int3
     return GY_OK;
 }
 
-/* Put the factors that the neighbour `last` does not change before the others; their number. */
-static int32_t part_walked(walked *of, int32_t count, int32_t last)
+/* Put the factors that no neighbour from the `first` on changes before the others; their
+ * number.
+ */
+static int32_t part_walked(walked *of, int32_t count, int32_t first)
 {
-    GY_ASSERT(count >= 0 && last < FACTOR_VARS_MAX);
+    GY_ASSERT(count >= 0 && first >= 0 && first <= FACTOR_VARS_MAX);
     int32_t fixed = 0;
     for (int32_t i = 0; i < count; i++) {
-        if (last < 0 || of[i].of[last] == 0) {
+        int32_t k = first;
+        while (k < FACTOR_VARS_MAX && of[i].of[k] == 0) {
+            k++;
+        }
+        if (k == FACTOR_VARS_MAX) {
             const walked moved = of[fixed];
             of[fixed++] = of[i];
             of[i] = moved;
@@ -343,25 +349,31 @@ static void fill_table(const solver *s, int32_t var, const factor *made, walked 
     GY_ASSERT(made->var_count <= FACTOR_VARS_MAX);
     const int32_t last = made->var_count - 1;
     const int32_t length = last < 0 ? 1 : s->of->sizes[made->vars[last]];
-    const int32_t fixed = part_walked(of, walked_count, last);
+    const int32_t alone = part_walked(of, walked_count, 0);
+    walked *turned = of + alone;
+    const int32_t turned_count = walked_count - alone;
+    const int32_t fixed = part_walked(turned, turned_count, last < 0 ? 0 : last);
     int32_t values[FACTOR_VARS_MAX] = {0};
     for (int32_t x = 0; x < s->of->sizes[var]; x++) {
-        const double cost = single_cost(s->of, var, x);
+        double cost = single_cost(s->of, var, x);
         double *line = table;
         for (int32_t i = 0; x > 0 && i < walked_count; i++) {
             of[i].table += of[i].own;
         }
+        for (int32_t i = 0; i < alone; i++) {
+            cost += of[i].table[0];
+        }
         do {
             double sum = cost;
             for (int32_t i = 0; i < fixed; i++) {
-                sum += of[i].table[0];
+                sum += turned[i].table[0];
             }
             for (int32_t y = 0; x == 0 && y < length; y++) {
                 line[y] = INFINITY;
             }
-            lower_line(of + fixed, walked_count - fixed, last, sum, length, line);
+            lower_line(turned + fixed, turned_count - fixed, last, sum, length, line);
             line += length;
-        } while (turn(s, made, last, of, walked_count, values));
+        } while (turn(s, made, last, turned, turned_count, values));
     }
 }
 
