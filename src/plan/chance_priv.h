@@ -15,7 +15,6 @@ enum { CHANCE_RANKS = 5, CHANCE_CELLS = 160, CHANCE_STEPS = 256, CHANCE_RUN = 32
 
 typedef struct chance_message {
     uint32_t step;
-    bool has_arrived;
     uint64_t values[CHANCE_RUN];
 } chance_message;
 
@@ -26,8 +25,9 @@ typedef struct chance_rank {
         work[2 * CHANCE_CELLS];
     uint64_t result[CHANCE_CELLS]; /* the output at the time when the rank left */
     bool is_sent[CHANCE_STEPS];
-    chance_message messages[CHANCE_RANKS][CHANCE_STEPS]; /* messages to each rank */
     uint32_t sent[CHANCE_RANKS], arrived[CHANCE_RANKS], taken[CHANCE_RANKS];
+    /* To each rank, of which `sent` are there; what lies behind them is of earlier runs. */
+    chance_message messages[CHANCE_RANKS][CHANCE_STEPS];
 } chance_rank;
 
 typedef struct chance_world {
@@ -153,8 +153,8 @@ static inline bool chance_step(chance_world *chance, int rank)
         }
     }
     if (step->kind == GY_STEP_SEND) {
-        here->messages[step->peer][here->sent[step->peer]++] =
-            (chance_message){.step = here->next};
+        chance_message *message = &here->messages[step->peer][here->sent[step->peer]++];
+        message->step = here->next;
     } else if (step->kind == GY_STEP_RECV || step->kind == GY_STEP_RECV_REDUCE) {
         chance_rank *from = &chance->all[step->peer];
         if (from->taken[rank] == from->arrived[rank]) {
@@ -229,7 +229,9 @@ static inline bool chance_move(chance_world *chance, int rank)
 static inline bool chance_run(chance_world *chance, const gy_plan *plan, gy_random *random)
 {
     gy_cut cut = plan->algorithm->cut;
-    memset(chance, 0, sizeof(*chance));
+    for (int rank = 0; rank < plan->request.ranks; rank++) { /* all but its messages */
+        memset(&chance->all[rank], 0, offsetof(chance_rank, messages));
+    }
     chance->plan = plan;
     chance->ranks = plan->request.ranks;
     chance->chunks = gy_cut_chunks(cut, &plan->request);
