@@ -8,9 +8,9 @@
 
 /* Cases of one set of ranks; under TSan as many sets, but less done by each. */
 #ifdef GYRE_TSAN
-enum { EACH = 40, ROUND = 8 };
+enum { EACH = 20, ROUND = 8 };
 #else
-enum { EACH = 40, ROUND = EACH };
+enum { EACH = 20, ROUND = EACH };
 #endif
 
 /* Two to five hosts of one to five ranks. */
@@ -69,7 +69,7 @@ static const char *name_over_hosts(gy_random *random, const gy_algorithm *row, c
 /* Hierarchies, weighted rings and trees, what is chosen, and every other plan of messages. */
 GY_TEST(random_cases_over_hosts_equal_the_oracle)
 {
-    enum { CASES = 10000, TURNS_MAX = 256 };
+    enum { CASES = 5000, TURNS_MAX = 256 };
     long total = gy_test_cases(CASES) / EACH * ROUND;
     gy_random random = {.key = gy_test_seed()};
     case_spec cases[ROUND];

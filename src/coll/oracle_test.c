@@ -6,9 +6,9 @@
 
 /* Cases of one set of ranks; under TSan as many sets, but less done by each. */
 #ifdef GYRE_TSAN
-enum { EACH = 50, ROUND = 10 };
+enum { EACH = 25, ROUND = 10 };
 #else
-enum { EACH = 50, ROUND = EACH };
+enum { EACH = 25, ROUND = EACH };
 #endif
 
 static int draw_ranks(gy_random *random)
@@ -22,7 +22,7 @@ static int draw_ranks(gy_random *random)
 /* As many cases as GYRE_CASES says, spread over all rows and 1 to 19 ranks. */
 GY_TEST(random_cases_equal_the_oracle)
 {
-    enum { CASES = 10000, TURNS_MAX = 256 };
+    enum { CASES = 5000, TURNS_MAX = 256 };
     const char *wanted = getenv("GYRE_CASES");
     long total =
         wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(CASES) / EACH * ROUND;
