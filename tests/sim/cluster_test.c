@@ -69,7 +69,7 @@ static void faults_change_nothing(void **state)
     (void)state;
     static world at;
     gy_control_planted = GY_CONTROL_PLANT_NONE;
-    const story_sums all = stories_tell(&at, seeds_count(200));
+    const story_sums all = stories_tell(&at, seeds_count(120));
     assert_true(all.managers > all.jobs && all.asked > 0 && all.gangs > 0);
     assert_true(all.resumes > 0);
     assert_int_equal(gy_alloc_live(), 0);

@@ -408,7 +408,7 @@ static void run_swarm(uint64_t seed, swarm_tally *tally)
 GY_TEST(swarms_of_faults_end_right_or_name_a_rank)
 {
     uint64_t first = gy_test_seed();
-    long seeds = seeds_count(1000);
+    long seeds = seeds_count(500);
     swarm_tally tally = {.fine = 0};
     for (long i = 0; i < seeds; i++) {
         run_swarm(first + (uint64_t)i, &tally);

@@ -217,7 +217,7 @@ GY_TEST(test_stories)
 {
     world *at = new_world();
     uint64_t first = gy_test_seed();
-    long seeds = getenv("GYRE_SEED") != NULL ? 1 : gy_test_serial_cases(8000);
+    long seeds = getenv("GYRE_SEED") != NULL ? 1 : gy_test_serial_cases(4000);
     clock_t begun = clock();
     int64_t live = gy_alloc_live();
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {

@@ -238,7 +238,7 @@ GY_TEST(faults_change_nothing)
     static world at;
     uint64_t first = gy_test_seed(), tasks = 0, reruns = 0, copies = 0, resumes = 0, lies = 0,
              memoised = 0, losses = 0, avoided = 0;
-    long seeds = seeds_count(15000);
+    long seeds = seeds_count(8000);
     clock_t begun = clock();
     gy_manager_planted = GY_PLANT_NONE;
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {

@@ -379,7 +379,7 @@ GY_TEST(no_acknowledged_push_is_lost)
 {
     static world at;
     uint64_t first = gy_test_seed(), pulls = 0, epochs = 0;
-    long seeds = gy_test_cases(300);
+    long seeds = gy_test_cases(150);
     int64_t live = gy_alloc_live();
     clock_t begun = clock();
     gy_ps_chain_planted = GY_PS_CHAIN_PLANT_NONE;
@@ -435,7 +435,7 @@ GY_TEST(a_lead_blames_no_server_for_its_own_absence)
 {
     static world at;
     const uint64_t first = gy_test_seed();
-    const long seeds = gy_test_cases(200);
+    const long seeds = gy_test_cases(100);
     gy_ps_chain_planted = GY_PS_CHAIN_PLANT_NONE;
     gy_log_set_level(GY_LOG_ERROR);
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {

@@ -752,7 +752,7 @@ GY_TEST(no_push_is_lost_and_none_doubled)
 {
     static world at;
     uint64_t first = gy_test_seed(), pulls = 0, retries = 0, dropped = 0;
-    long seeds = gy_test_cases(500);
+    long seeds = gy_test_cases(250);
     int64_t live = gy_alloc_live();
     clock_t begun = clock();
     gy_ps_planted = GY_PS_PLANT_NONE;

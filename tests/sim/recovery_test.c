@@ -171,7 +171,7 @@ static uint64_t run_story(uint64_t seed, story *told)
 GY_TEST(survivors_agree_and_go_on)
 {
     uint64_t first = gy_test_seed();
-    int seeds = (int)seeds_count(200), failures = 0, shrinks = 0;
+    int seeds = (int)seeds_count(100), failures = 0, shrinks = 0;
     for (int i = 0; i < seeds; i++) {
         story told;
         (void)run_story(first + (uint64_t)i, &told);

@@ -276,7 +276,7 @@ GY_TEST(crashed_ranks_catch_up)
 {
     static keeper quiet[6], run;
     uint64_t first = gy_test_seed();
-    int seeds = (int)seeds_count(200), restarts = 0;
+    int seeds = (int)seeds_count(100), restarts = 0;
     for (int size = 2; size < 6; size++) {
         (void)run_work(&(fate){.seed = first, .size = size, .replicas = size}, &quiet[size]);
     }
@@ -342,7 +342,7 @@ GY_TEST(a_crash_in_a_checkpoint_loses_nothing)
 {
     static keeper quiet, run;
     fate of = {.seed = gy_test_seed(), .size = 5, .replicas = 1, .every = 1};
-    int seeds = (int)seeds_count(200);
+    int seeds = (int)seeds_count(100);
     (void)run_work(&of, &quiet);
     of.crashes = 1;
     of.within_ns = quiet.end_ns;
