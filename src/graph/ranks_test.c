@@ -11,7 +11,7 @@
 #include "graph_kit.h"
 #include "gy_test.h"
 
-enum { RANKS_MAX = 8, VALUES_MAX = 512, TRIALS = 12, BATCH = 7 };
+enum { RANKS_MAX = 8, VALUES_MAX = 512, TRIALS = 8, BATCH = 7 };
 
 /* What one program gave on every rank, values one after the other. */
 typedef struct outcome {

@@ -10,7 +10,7 @@
 #include "gy_test.h"
 #include "training_kit.h"
 
-enum { VALUES_MAX = 512, TRIALS = 6, LATE_TRIALS = 15, BATCH = 7, RUNS = 3 };
+enum { VALUES_MAX = 512, TRIALS = 4, LATE_TRIALS = 10, BATCH = 7, RUNS = 3 };
 
 typedef struct outcome {
     double values[VALUES_MAX];

@@ -213,6 +213,13 @@ static const char *name_of(const way *w)
     return w->axes != NULL ? w->axes : "one rank";
 }
 
+/* Whether what `from` has written is loaded by `to`: each loads of some, and each is loaded by
+ * some. All of all take seconds, and are for a soak. */
+static bool is_loaded(int from, int to)
+{
+    return (from + to) % 2 == 0 || getenv("GYRE_SOAK") != NULL;
+}
+
 GY_TEST(loaded_and_saved_elsewhere_it_is_the_same_file)
 {
     const int step = gy_test_cases(8) == 1 ? 3 : 1;
@@ -221,6 +228,9 @@ GY_TEST(loaded_and_saved_elsewhere_it_is_the_same_file)
         task train = {.way = ways[from], .to = path_in("first", first), .hidden = 19};
         run(&train);
         for (int to = 0; to < (int)GY_COUNT(ways); to++) {
+            if (!is_loaded(from, to)) {
+                continue;
+            }
             task again = {
                 .way = ways[to], .from = first, .to = path_in("second", second), .hidden = 19};
             assert_int_equal(mkdir(second, 0777), 0);
@@ -246,6 +256,9 @@ GY_TEST(model_files_know_no_mesh_either)
         run(&train);
         kit_remove_folder(folder);
         for (int to = 0; to < (int)GY_COUNT(ways); to++) {
+            if (!is_loaded(from, to + 1)) { /* by those that the other half is not loaded by */
+                continue;
+            }
             task again = {.way = ways[to],
                           .model = model,
                           .saved = path_in("saved", saved),
