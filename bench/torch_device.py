@@ -33,6 +33,10 @@ def main():
         a, b = (torch.rand(SIDE, SIDE, device="cuda").sub_(0.5).to(dtype) for _ in range(2))
         out = torch.empty(SIDE, SIDE, device="cuda", dtype=dtype)
         tell(f"product_{name}_{SIDE}", 1e3 * seconds_of(lambda: torch.mm(a, b, out=out)), "ms")
+    for classes in (50304, 50257):
+        a, b = (torch.full((lines, 768), 0.0115, device="cuda", dtype=torch.bfloat16) for lines in (SIDE, classes))
+        out = torch.empty(SIDE, classes, device="cuda", dtype=torch.bfloat16)
+        tell(f"logits_bf16_{classes}", 1e3 * seconds_of(lambda: torch.mm(a, b.t(), out=out)), "ms")
     pinned = torch.ones(BYTES, dtype=torch.uint8).pin_memory()
     one, other = (torch.zeros(BYTES, dtype=torch.uint8, device="cuda") for _ in range(2))
     for name, work, times in (("to_device_pinned", lambda: one.copy_(pinned, non_blocking=True), 1),
