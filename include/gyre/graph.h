@@ -527,6 +527,15 @@ GY_API const char *gy_session_device(const gy_session *session);
 /** What its device has done for it. False, and *counts unchanged: it has none that counts.
  * @threads any */
 GY_API bool gy_session_device_counts(const gy_session *session, gy_device_counts *counts);
+/** How many products of a run read operands of 16 bits (gy_graph_precision). */
+typedef struct gy_precision_share {
+    int narrowed, products; /* so many of all products of f32 */
+    const char *why;        /* the first of the others does not: static; "": there is none */
+} gy_precision_share;
+/** How many do of the largest run that was compiled so far: of a training, of an update. False,
+ * and *share unchanged: its graph has no precision, or it has compiled nothing. @threads owner
+ */
+GY_API bool gy_session_precision_share(const gy_session *session, gy_precision_share *share);
 /** How much of a run a device does. */
 typedef struct gy_device_share {
     int there, nodes; /* it runs so many of all nodes */

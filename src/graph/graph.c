@@ -43,6 +43,7 @@ gy_graph *gy_graph_new_like(const gy_graph *like)
         graph->precision = like->precision;
         graph->device = like->device;
         graph->share = like->share;
+        graph->narrowed = like->narrowed;
         graph->recompute_max = like->recompute_max;
         graph->recomputed = like->recomputed;
         graph->loss = like->loss;

@@ -158,9 +158,10 @@ struct gy_graph {
     bool is_placed;     /* from place on: types hold placements, kernels see parts */
     double predicted_s; /* from place on: a run on several ranks, by the model of costs */
     gy_stage_cuts cuts;
-    gy_dtype precision;    /* that products read; none: no pass looks at precision */
-    gy_device *device;     /* of this rank, borrowed; NULL: the CPU alone */
-    gy_device_share share; /* from devices on: how much of it that runs */
+    gy_dtype precision;          /* that products read; none: no pass looks at precision */
+    gy_device *device;           /* of this rank, borrowed; NULL: the CPU alone */
+    gy_device_share share;       /* from devices on: how much of it that runs */
+    gy_precision_share narrowed; /* from precision on, where it was asked for */
     int32_t recompute_max; /* chunks of the forward pass that may be made again; 0: none */
     int32_t recomputed;    /* those that are, behind gy_recompute_chunks */
     int32_t loss; /* root whose ancestors are the forward pass, and 1: messages between stages

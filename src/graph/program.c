@@ -649,6 +649,7 @@ gy_status gy_program_make(gy_session *session, const gy_program_source *source,
     program->has_exchanges = session->mesh.stages > 1;
     gy_status status = add_fetches(program, &source->run);
     status = status >= 0 ? add_steps(program) : status;
+    gy_session_keep_narrowed(session, program->graph);
     if (status >= 0 && program->graph->device != NULL) {
         status = gy_session_keep_homes(session, program->graph);
     }

@@ -182,6 +182,24 @@ bool gy_session_device_counts(const gy_session *session, gy_device_counts *count
     return true;
 }
 
+bool gy_session_precision_share(const gy_session *session, gy_precision_share *share)
+{
+    GY_ASSERT(session->narrowed.narrowed <= session->narrowed.products);
+    if (session->narrowed.products == 0) {
+        return false;
+    }
+    *share = session->narrowed;
+    return true;
+}
+
+void gy_session_keep_narrowed(gy_session *session, const gy_graph *compiled)
+{
+    GY_ASSERT(compiled->is_placed);
+    if (compiled->narrowed.products > session->narrowed.products) {
+        session->narrowed = compiled->narrowed;
+    }
+}
+
 bool gy_session_device_share(const gy_session *session, gy_device_share *share)
 {
     GY_ASSERT(session->share.nodes == 0 || session->lane != NULL);

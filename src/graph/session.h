@@ -180,7 +180,8 @@ struct gy_session {
     gy_device *opened;           /* by the session itself; NULL: it is lent, or there is none */
     gy_device_home *homes;       /* node of the user's graph -> where its parameter lies */
     size_t home_count, home_capacity;
-    gy_device_share share; /* of the program with most nodes; 0 of them: there was none */
+    gy_device_share share;       /* of the program with most nodes; 0 of them: there was none */
+    gy_precision_share narrowed; /* of the program with most products; 0: there was none */
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;
@@ -270,6 +271,8 @@ bool gy_session_keeps(const gy_session *session, int32_t index);
  * run reads. All ranks alike. */
 GY_MUST_CHECK gy_status gy_session_find_homes(gy_session *session, const gy_planned_run *run);
 
+/** Keep how many products of the largest compiled graph have operands of 16 bits. */
+void gy_session_keep_narrowed(gy_session *session, const gy_graph *compiled);
 /** Keep where the parameters of a compiled graph lie, for all later programs, and how much of
  * the largest one the device runs. GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_session_keep_homes(gy_session *session, const gy_graph *compiled);

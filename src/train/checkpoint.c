@@ -386,7 +386,7 @@ static const char *item_text(const char *from, char out[ITEM_BYTES])
 }
 
 /* The item of `all` at `from`, in quotes; where the other text has one here that `all` has
- * nowhere, "no " and its first word: "no precision". */
+ * nowhere, "no " and its first word: "no zero"; of types that are left out 'precision f32'. */
 static const char *item_beside(const char *from, const char *other, const char *all,
                                char out[ITEM_BYTES])
 {
@@ -395,6 +395,9 @@ static const char *item_beside(const char *from, const char *other, const char *
     snprintf(key, sizeof(key), "%.*s ", (int)strcspn(other, " ,;"), other);
     if (strncmp(from, key, strlen(key)) == 0 || strstr(all, key) != NULL) {
         snprintf(out, ITEM_BYTES, "'%.*s'", ITEM_BYTES - 4, item_text(from, item));
+    } else if (strcmp(key, "precision ") == 0 || strcmp(key, "exchange ") == 0) {
+        /* f32 is not in the text */
+        snprintf(out, ITEM_BYTES, "'%.*sf32'", ITEM_BYTES - 8, key);
     } else {
         snprintf(out, ITEM_BYTES, "no %.*s", (int)strlen(key) - 1, key);
     }
@@ -636,7 +639,8 @@ static gy_status check(gy_bundle *bundle, const gy_model *model,
 static void warn_scale(const char *path, const gy_model *model, double given, double scale)
 {
     GY_ASSERT(given >= 0 && scale >= 0);
-    if (given > 0 && scale > 0 && given != scale && gy_comm_rank(model->comm) == 0) {
+    const bool is_first = model->comm == NULL || gy_comm_rank(model->comm) == 0;
+    if (given > 0 && scale > 0 && given != scale && is_first) {
         gy_warn("%s: the loss scale goes on from the checkpoint's %.12g, not from %.12g, which "
                 "was given",
                 path, scale, given);

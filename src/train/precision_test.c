@@ -253,9 +253,9 @@ static void check_resumed(gy_dtype precision, const char *mismatch)
 
 GY_TEST(resumed_trainings_have_the_same_bits)
 {
-    check_resumed(GY_BF16, "it has 'precision bf16', this training run no precision");
+    check_resumed(GY_BF16, "it has 'precision bf16', this training run 'precision f32'");
     assert_true(narrow.last_scale == 0);
-    check_resumed(GY_F16, "it has 'precision f16', this training run no precision");
+    check_resumed(GY_F16, "it has 'precision f16', this training run 'precision f32'");
     assert_true(narrow.skipped > 0 && narrow.last_scale < 0x1p24);
 }
 

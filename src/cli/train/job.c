@@ -229,6 +229,24 @@ static gy_status save_results(const gy_cli_train_job *job)
     return GY_OK;
 }
 
+/* How many products have the operands of --precision, of rank 0's step. */
+static void report_precision(const gy_cli_train_job *job)
+{
+    gy_precision_share share;
+    const char *precision = job->settings->precision;
+    if (!job->is_first || strcmp(precision, "f32") == 0 ||
+        !gy_session_precision_share(gy_model_session(job->model), &share)) {
+        return;
+    }
+    if (share.narrowed > 0) {
+        printf("precision %s: %d of a step's %d products have it\n", precision, share.narrowed,
+               share.products);
+    } else {
+        printf("precision %s: no product of a step has it: %s (--explain lists all)\n",
+               precision, share.why);
+    }
+}
+
 /* A training that --steps-max cut short, or that was done before, has not been tested at its
  * end.
  */
@@ -408,6 +426,7 @@ gy_status gy_cli_train_job_run(gy_cli_train_job *job)
     gy_progress_bar_free(job->bar);
     job->bar = NULL;
     GY_TRY(status);
+    report_precision(job);
     GY_TRY(gy_cli_device_report(&job->device, job->model, job->comm));
     if (job->update.is_ps && !job->is_first) {
         return GY_OK; /* worker 0 tests and saves what all have made */

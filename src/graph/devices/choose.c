@@ -360,7 +360,9 @@ static gy_status fit(network *n, bool *stays, bool *is_there, uint64_t *short_by
     GY_TRY(cut(n, stays, is_there));
     if (!fits(n, is_there)) { /* parameters that have their home there */
         char have[32], want[32];
-        return gy_fail(GY_LIMIT, "device %s has %s, and what must lie there takes %s",
+        return gy_fail(GY_LIMIT,
+                       "device %s has %s, and what must lie there, parameters and what updates "
+                       "them, takes %s",
                        n->graph->device->name,
                        gy_text_bytes(have, n->graph->device->rates.memory_bytes),
                        gy_text_bytes(want, gy_devices_bytes(n->graph, is_there)));

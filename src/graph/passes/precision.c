@@ -214,6 +214,34 @@ static gy_status narrow_all(narrowing *n)
     return GY_OK;
 }
 
+/* A product of f32, with operands of 16 bits or without. */
+static bool is_counted(const gy_graph_node *node)
+{
+    GY_ASSERT(node->op != NULL);
+    return is_product(node->op) && node->types[0].dtype == GY_F32;
+}
+
+static gy_precision_share share_of(const gy_graph *graph)
+{
+    gy_precision_share share = {.why = ""};
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        const char *why = NULL;
+        if (!is_counted(node)) {
+            continue;
+        }
+        share.products++;
+        if (gy_graph_type(graph, node->inputs[0])->dtype != GY_F32) {
+            share.narrowed++;
+        } else if (share.why[0] == '\0') {
+            (void)choose(graph, node, &why);
+            share.why = why != NULL ? why : "";
+        }
+    }
+    GY_ASSERT(share.narrowed <= share.products);
+    return share;
+}
+
 gy_status gy_pass_precision(const gy_graph *in, gy_graph **out)
 {
     GY_ASSERT(in->batch > 0 && in->precision != GY_DTYPE_NONE);
@@ -227,7 +255,9 @@ gy_status gy_pass_precision(const gy_graph *in, gy_graph **out)
     const gy_status status = n.casts == NULL ? GY_NOMEM : narrow_all(&n);
     GY_ASSERT(status < 0 || n.pass.out->node_count >= in->node_count);
     gy_free(n.casts);
-    return gy_pass_end(&n.pass, status, out);
+    GY_TRY(gy_pass_end(&n.pass, status, out));
+    (*out)->narrowed = share_of(*out);
+    return GY_OK;
 }
 
 /* ---- what is asked for ---- */
@@ -276,19 +306,18 @@ gy_status gy_pin_precision(gy_node node, gy_dtype dtype)
 
 gy_status gy_graph_explain_precision(const gy_graph *graph, gy_text *text)
 {
-    int narrow_count = 0, wide_count = 0;
+    const gy_precision_share *share = &graph->narrowed;
     GY_ASSERT(graph->precision != GY_DTYPE_NONE && graph->batch > 0);
     gy_text rows = {.data = NULL};
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         const char *why = NULL;
         char type[160];
-        if (!is_product(node->op) || node->types[0].dtype != GY_F32) {
+        if (!is_counted(node)) {
             continue;
         }
         const gy_dtype dtype = gy_graph_type(graph, node->inputs[0])->dtype;
         (void)choose(graph, node, &why);
-        *(dtype == GY_F32 ? &wide_count : &narrow_count) += 1;
         gy_text_add(&rows, "  ");
         gy_graph_print_name(node->name, &rows);
         gy_text_add(&rows, " %s %s: %s%s%s\n", node->op->name,
@@ -296,7 +325,7 @@ gy_status gy_graph_explain_precision(const gy_graph *graph, gy_text *text)
                     why != NULL ? ", " : "", why != NULL ? why : "");
     }
     gy_text_add(text, "precision: %d products of 16-bit operands with sums in f32, %d in f32\n",
-                narrow_count, wide_count);
+                share->narrowed, share->products - share->narrowed);
     gy_text_add_bytes(text, gy_text_get(&rows), rows.size_bytes);
     const gy_status status = rows.status < 0 ? rows.status : text->status;
     gy_text_free(&rows);

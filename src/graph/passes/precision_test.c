@@ -142,6 +142,8 @@ GY_TEST(casts_are_fused_into_what_makes_the_value)
                            "precision: 5 products of 16-bit operands with sums in f32, 0 in "
                            "f32\n"));
     assert_non_null(strstr(gy_text_get(&text), "f32[64,10]: bf16, pinned\n"));
+    assert_true(out->narrowed.narrowed == 5 && out->narrowed.products == 5);
+    assert_string_equal(out->narrowed.why, "");
     gy_text_free(&text);
     gy_graph_free(out);
     gy_graph_free(bound);
