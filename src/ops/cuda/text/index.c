@@ -1,8 +1,8 @@
 /*
  * Rows that read or write where an integer says. An index out of range leaves its element alone
- * and its place, the smallest of all, in *fault. A sum into rows is one block a row, which
- * looks for the row among the indices in their order: no atomics on values, the bits of the
- * plain definition.
+ * and its place, the smallest of all, in *fault. A sum into rows first notes between which
+ * places each row is named; then a block a row looks there for its places and adds up in their
+ * order: no atomics on values, the bits of the plain definition.
  */
 #include "ops/cuda/text/text_priv.h"
 
@@ -81,34 +81,92 @@ void gy_cuda_write_gather(gy_cuda_writer *w)
     gy_cuda_launch_each(w, "gy_gather", gy_view_count(y));
 }
 
-/* A block makes a row of one `left`; it looks at as many indices at a time as it has threads,
- * and adds up in chunks of columns. Wrong indices are reported by the blocks of row 0. */
+/* Of each row the first place that names it and the complement of the last: the least of both,
+ * so integers' atomics do and the result is the same in any order. */
+static const char scatter_marks_text[] =
+    "GY_KERNEL(gy_clear)\n"
+    "{\n"
+    "    unsigned long long *edges = (unsigned long long *)g.workspace;\n"
+    "    const long long step = (long long)gridDim.x * blockDim.x;\n"
+    "    const long long begin = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    for (long long i = begin; i < g.filled; i += step) {\n"
+    "        g.out0[i] = 0;\n"
+    "    }\n"
+    "    for (long long i = begin; i < 2 * g.here; i += step) {\n"
+    "        edges[i] = ~0ull;\n"
+    "    }\n"
+    "}\n"
+    "GY_KERNEL(gy_mark)\n"
+    "{\n"
+    "    unsigned long long *edges = (unsigned long long *)g.workspace;\n" EACH
+    "        const long long index = (long long)g.in1[i];\n" CHECK(
+        "i") "        const long long row = index - g.begin;\n"
+             "        if (row >= 0 && row < g.here) {\n"
+             "            atomicMin(edges + 2 * row, (unsigned long long)i);\n"
+             "            atomicMin(edges + 2 * row + 1, ~(unsigned long long)i);\n"
+             "        }\n"
+             "    }\n"
+             "}\n";
+
+/* Which row a block makes: the job's, or the one that the job's place is the first to name. */
+#define SCATTER_ROW   "    const long long row = job;\n"
+#define SCATTER_PLACE "    const long long row = (long long)g.in1[job] - g.begin;\n"
+
+/* A block makes a chunk of columns of a row of one `left`. It looks at as many indices at a
+ * time as it has threads, lists its own, and each thread adds up its column in the order of
+ * places. */
 static const char scatter_text[] =
     "GY_BLOCK_KERNEL(gy_scatter)\n"
     "{\n"
-    "    __shared__ int is_mine[$B];\n"
-    "    const long long row = blockIdx.x % g.here, left = blockIdx.x / g.here;\n"
-    "    const int t = threadIdx.x;\n"
-    "    for (long long k = t; k < g.right; k += $B) {\n"
-    "        g.out0[(left * g.here + row) * g.right + k] = 0;\n"
+    "    __shared__ int is_mine[$B], list[$B + 1];\n"
+    "    const unsigned long long *edges = (const unsigned long long *)g.workspace;\n"
+    "    const long long chunk = blockIdx.x % g.chunks, job = blockIdx.x / g.chunks % g.jobs;\n"
+    "    const long long left = blockIdx.x / g.chunks / g.jobs;\n$row"
+    "    if (row < 0 || row >= g.here || edges[2 * row] $other) {\n"
+    "        return;\n"
     "    }\n"
-    "    for (long long first = 0; first < g.some; first += $B) {\n"
-    "        const long long own = first + t, count = g.some - first;\n"
-    "        const long long index = own < g.some ? (long long)g.in1[own] : g.begin - 1;\n"
-    "        if (row == 0 && own < g.some && (index < 0 || index >= g.all)) {\n"
-    "            atomicMin(g.fault, (unsigned long long)own);\n"
-    "        }\n"
-    "        is_mine[t] = index == g.begin + row;\n"
+    "    const long long past = (long long)~edges[2 * row + 1] + 1;\n"
+    "    const int t = threadIdx.x;\n"
+    "    const long long k = chunk * $B + t;\n"
+    "    const $T *from = g.in0 + left * g.some * g.right + k;\n"
+    "    $T sum = 0;\n"
+    "    for (long long first = (long long)edges[2 * row]; first < past; first += $B) {\n"
+    "        const long long own = first + t;\n"
+    "        is_mine[t] = own < past && (long long)g.in1[own] - g.begin == row;\n"
     "        if (__syncthreads_or(is_mine[t]) != 0) {\n"
-    "            for (int s = 0; s < $B && s < count; s++) {\n"
-    "                const $T *from = g.in0 + (left * g.some + first + s) * g.right;\n"
-    "                for (long long k = t; is_mine[s] != 0 && k < g.right; k += $B) {\n"
-    "                    $T *to = g.out0 + (left * g.here + row) * g.right + k;\n"
-    "                    *to = ($T)(*to + from[k]);\n"
+    "            if (is_mine[t] != 0 || t == $B - 1) {\n"
+    "                int place = 0;\n"
+    "                for (int before = 0; before < t; before++) {\n"
+    "                    place += is_mine[before];\n"
     "                }\n"
+    "                if (is_mine[t] != 0) {\n"
+    "                    list[place] = t;\n"
+    "                }\n"
+    "                if (t == $B - 1) {\n"
+    "                    list[$B] = place + is_mine[t];\n"
+    "                }\n"
+    "            }\n"
+    "            __syncthreads();\n"
+    "            const int count = k < g.right ? list[$B] : 0;\n"
+    "            int n = 0;\n"
+    "            for (; n + 4 <= count; n += 4) { /* four loads at a time */\n"
+    "                const $T a = from[(first + list[n]) * g.right];\n"
+    "                const $T b = from[(first + list[n + 1]) * g.right];\n"
+    "                const $T c = from[(first + list[n + 2]) * g.right];\n"
+    "                const $T d = from[(first + list[n + 3]) * g.right];\n"
+    "                sum = ($T)(sum + a);\n"
+    "                sum = ($T)(sum + b);\n"
+    "                sum = ($T)(sum + c);\n"
+    "                sum = ($T)(sum + d);\n"
+    "            }\n"
+    "            for (; n < count; n++) {\n"
+    "                sum = ($T)(sum + from[(first + list[n]) * g.right]);\n"
     "            }\n"
     "        }\n"
     "        __syncthreads();\n"
+    "    }\n"
+    "    if (k < g.right) {\n"
+    "        g.out0[(left * g.here + row) * g.right + k] = sum;\n"
     "    }\n"
     "}\n";
 
@@ -118,9 +176,36 @@ static const char scatter_none_text[] =
     "{\n" EACH "        const long long index = (long long)g.in1[i];\n" CHECK("i") "    }\n"
                                                                                    "}\n";
 
+/* Blocks for rows or for places, whichever are fewer: of a large vocabulary most rows are named
+ * nowhere, and end as zeros. */
+static void write_scatter(gy_cuda_writer *w, const char *type, int64_t left, int64_t right)
+{
+    const gy_view *y = &w->call->outputs[0];
+    const int64_t places = gy_view_count(&w->call->inputs[1]);
+    const int64_t rows = y->sizes[w->call->attributes->axis.dim];
+    const int threads = gy_cuda_line_threads(GY_MAX(places, right));
+    const int64_t chunks = (right + threads - 1) / threads, jobs = GY_MIN(rows, places);
+    char block[16];
+    (void)gy_print(block, sizeof(block), "%d", threads);
+    const bool is_row = rows <= places;
+    const gy_cuda_key keys[] = {{"T", type},
+                                {"B", block},
+                                {"row", is_row ? SCATTER_ROW : SCATTER_PLACE},
+                                {"other", is_row ? "== ~0ull" : "!= (unsigned long long)job"},
+                                {NULL, NULL}};
+    gy_cuda_number(w, "chunks", chunks);
+    gy_cuda_number(w, "jobs", jobs);
+    gy_cuda_number(w, "filled", gy_view_count(y));
+    w->text->workspace_bytes = (size_t)rows * 2 * sizeof(uint64_t);
+    gy_cuda_print(w, scatter_marks_text, keys);
+    gy_cuda_print(w, scatter_text, keys);
+    gy_cuda_launch_each(w, "gy_clear", GY_MAX(gy_view_count(y), 2 * rows));
+    gy_cuda_launch_each(w, "gy_mark", places);
+    gy_cuda_launch_blocks(w, "gy_scatter", left * jobs * chunks, threads);
+}
+
 void gy_cuda_write_scatter_add(gy_cuda_writer *w)
 {
-    enum { THREADS = 64 };
     const gy_view *a = &w->call->inputs[0], *y = &w->call->outputs[0];
     const int dim = w->call->attributes->axis.dim, some = w->call->inputs[1].rank;
     const int64_t left = product(a, 0, dim), indices = gy_view_count(&w->call->inputs[1]);
@@ -141,9 +226,7 @@ void gy_cuda_write_scatter_add(gy_cuda_writer *w)
         gy_cuda_launch_each(w, "gy_check", indices);
         return;
     }
-    const gy_cuda_key keys[] = {{"T", type}, {"B", "64"}, {NULL, NULL}};
-    gy_cuda_print(w, scatter_text, keys);
-    gy_cuda_launch_blocks(w, "gy_scatter", left * y->sizes[dim], THREADS);
+    write_scatter(w, type, left, right);
 }
 
 /* ---- pick, its gradient, find ---- */

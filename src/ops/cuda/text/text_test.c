@@ -265,6 +265,10 @@ static const long_sample long_samples[] = {
      {.attributes.axis = {.dim = 1, .depth = 5},
       .input_count = 2,
       .inputs = {LONG(GY_F64, -1, 1, 2, 97, 131), LONG(GY_U8, 0, 5, 97)}}},
+    {&gy_ops_row_scatter_add, /* more rows than places, columns in two chunks */
+     {.attributes.axis = {.dim = 1, .depth = 41},
+      .input_count = 2,
+      .inputs = {LONG(GY_F64, -1, 1, 2, 37, 259), LONG(GY_I32, 30, 41, 37)}}},
     {&gy_ops_row_gather,
      {.attributes.axis = {.dim = 0},
       .input_count = 2,
