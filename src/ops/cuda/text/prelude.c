@@ -73,13 +73,14 @@
     "    return index % 2 == 0 ? (pair == 0 ? c0 : c2) : (pair == 0 ? c1 : c3);\n"             \
     "}\n"
 
-/* A value of all threads of a block folded in a fixed tree; all get the result. */
+/* Values of all threads of a block folded in a fixed tree: `least` sums, of every least-th
+ * thread; least is a power of two. All threads get theirs. */
 #define TREE(name, type, fold)                                                                 \
-    "GY_DEVICE " type " " name "(" type " *shared, " type " x)\n"                              \
+    "GY_DEVICE " type " " name "_columns(" type " *shared, " type " x, unsigned least)\n"      \
     "{\n"                                                                                      \
     "    const unsigned t = threadIdx.x;\n"                                                    \
     "    shared[t] = x;\n"                                                                     \
-    "    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {\n"                        \
+    "    for (unsigned half = blockDim.x / 2; half >= least; half /= 2) {\n"                   \
     "        __syncthreads();\n"                                                               \
     "        if (t < half) {\n"                                                                \
     "            const " type " a = shared[t], b = shared[t + half];\n"                        \
@@ -87,9 +88,13 @@
     "        }\n"                                                                              \
     "    }\n"                                                                                  \
     "    __syncthreads();\n"                                                                   \
-    "    x = shared[0];\n"                                                                     \
+    "    x = shared[t % least];\n"                                                             \
     "    __syncthreads();\n"                                                                   \
     "    return x;\n"                                                                          \
+    "}\n"                                                                                      \
+    "GY_DEVICE " type " " name "(" type " *shared, " type " x)\n"                              \
+    "{\n"                                                                                      \
+    "    return " name "_columns(shared, x, 1);\n"                                             \
     "}\n"
 /* Of rows [box[0], box[1]) and columns [box[2], box[3]): where the first maximum stands; what
  * is no number is more than any. */
@@ -133,7 +138,8 @@
     TREE("gy_tree_sum", "double", "a + b")                                                     \
     TREE("gy_tree_prod", "double", "a * b")                                                    \
     TREE("gy_tree_max", "double", "gy_maximum(a, b)")                                          \
-    TREE("gy_tree_min", "double", "gy_minimum(a, b)")                                          \
+    TREE("gy_tree_min", "double", "gy_minimum(a, b)")
+#define WHOLE_TREES                                                                            \
     TREE("gy_tree_whole_sum", WIDE, "a + b")                                                   \
     TREE("gy_tree_whole_prod", WIDE, "a * b")                                                  \
     TREE("gy_tree_whole_max", WHOLE, "a > b ? a : b")                                          \
@@ -142,5 +148,5 @@
 #define MAXIMA                                                                                 \
     FIRST_MAXIMUM("gy_first_maximumf", "float") FIRST_MAXIMUM("gy_first_maximum", "double")
 
-const char *const gy_cuda_prelude[] = {BEGIN CONSTANTS, HALF,   EXTREMES,   PHILOX,
-                                       TREES,           MAXIMA, "#endif\n", NULL};
+const char *const gy_cuda_prelude[] = {BEGIN CONSTANTS, HALF,   EXTREMES,   PHILOX, TREES,
+                                       WHOLE_TREES,     MAXIMA, "#endif\n", NULL};

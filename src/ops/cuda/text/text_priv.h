@@ -65,6 +65,8 @@ void gy_cuda_check_index(gy_cuda_writer *w, int input, const char *what, int64_t
 int gy_cuda_line_threads(int64_t length);
 /** "unsigned" where no index reaches 2^31, else "long long". */
 const char *gy_cuda_index_name(int64_t reach);
+/** The same for what may be negative: "int", or "long long". */
+const char *gy_cuda_whole_name(int64_t reach);
 
 /* ---- what prints rows; each refuses what it cannot ---- */
 

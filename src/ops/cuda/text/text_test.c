@@ -257,6 +257,16 @@ static const long_sample long_samples[] = {
       .input_count = 3,
       .inputs = {LONG(GY_F64, -1, 1, 131, 67), LONG(GY_F64, 0.5, 1.5, 67),
                  LONG(GY_F64, -1, 1, 131, 67)}}},
+    {&gy_ops_row_layer_norm, /* a thread takes more than eight */
+     {.attributes.norm = {.epsilon = 1e-5, .axis_count = 1},
+      .input_count = 3,
+      .inputs = {LONG(GY_F64, -1, 1, 2, 2307), LONG(GY_F64, 0.5, 1.5, 2307),
+                 LONG(GY_F64, -1, 1, 2307)}}},
+    {&gy_ops_row_layer_norm_gradient, /* more pieces of rows than threads fold at a time */
+     {.attributes.norm = {.epsilon = 1e-5, .axis_count = 1},
+      .input_count = 3,
+      .inputs = {LONG(GY_F64, -1, 1, 311, 40), LONG(GY_F64, 0.5, 1.5, 40),
+                 LONG(GY_F64, -1, 1, 311, 40)}}},
     {&gy_ops_row_scatter_add,
      {.attributes.axis = {.dim = 0, .depth = 13},
       .input_count = 2,

@@ -48,6 +48,11 @@ const char *gy_cuda_index_name(int64_t reach)
     return reach < INT32_MAX / 2 ? "unsigned" : "long long";
 }
 
+const char *gy_cuda_whole_name(int64_t reach)
+{
+    return reach < INT32_MAX / 2 ? "int" : "long long";
+}
+
 /* ---- printing ---- */
 
 void gy_cuda_print(gy_cuda_writer *w, const char *snippet, const gy_cuda_key *keys)
