@@ -29,8 +29,8 @@ static void number_lines(gy_cuda_writer *w, const lines *of)
     gy_cuda_number(w, "inner", of->inner);
 }
 
-/* A snippet with the keys of most of them: $T element type, $f its suffix, $I type of the
- * index input, $B threads of a block. */
+/* A snippet with the keys of most of them: $T element type, $f its suffix, $N type of a place,
+ * $I type of the index input, $B threads of a block. */
 static void print_typed(gy_cuda_writer *w, const char *snippet, int threads)
 {
     const gy_kernel_call *call = w->call;
@@ -39,6 +39,7 @@ static void print_typed(gy_cuda_writer *w, const char *snippet, int threads)
     (void)gy_print(block, sizeof(block), "%d", threads);
     const gy_cuda_key keys[] = {
         {"T", gy_cuda_type_name(type)},
+        {"N", gy_cuda_whole_name(gy_view_count(&call->inputs[0]))},
         {"f", gy_cuda_suffix(type)},
         {"I", gy_cuda_type_name(call->inputs[call->input_count > 1 ? 1 : 0].dtype)},
         {"B", block},
@@ -48,43 +49,64 @@ static void print_typed(gy_cuda_writer *w, const char *snippet, int threads)
 
 /* ---- softmax, log-softmax ---- */
 
-/* The line's maximum (a NaN makes the sum one) and the sum of exp(x - maximum). */
+/* The line's maximum (a NaN makes the sum one) and the sum of exp(x - maximum), in one pass: a
+ * thread's sum is of its own maximum so far. It loads eight numbers before it looks at them.
+ * @source Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 */
 #define LINE_SUM                                                                               \
-    "    double best = -gy_infinity();\n"                                                      \
-    "    for (long long k = threadIdx.x; k < length; k += $B) {\n"                             \
-    "        best = fmax(best, (double)x[k * inner]);\n"                                       \
-    "    }\n"                                                                                  \
-    "    best = gy_tree_max(shared, best);\n"                                                  \
-    "    const $T shift = ($T)best;\n"                                                         \
+    "    const $T lowest = -($T)gy_infinity();\n"                                              \
+    "    $T best = lowest;\n"                                                                  \
     "    double sum = 0;\n"                                                                    \
-    "    for (long long k = threadIdx.x; k < length; k += $B) {\n"                             \
-    "        sum += (double)exp$f(x[k * inner] - shift);\n"                                    \
+    "    for ($N first = ($N)threadIdx.x; first < length; first += 8 * $B) {\n"                \
+    "        $T own[8], most = best, part = 0;\n"                                              \
+    "        for (int n = 0; n < 8; n++) {\n"                                                  \
+    "            const $N k = first + n * $B;\n"                                               \
+    "            own[n] = k < length ? x[k * inner] : lowest;\n"                               \
+    "            most = fmax$f(most, own[n]);\n"                                               \
+    "        }\n"                                                                              \
+    "        const $T level = most == lowest ? 0 : most;\n"                                    \
+    "        for (int n = 0; n < 8; n++) {\n"                                                  \
+    "            part += first + n * $B < length ? exp$f(own[n] - level) : 0;\n"               \
+    "        }\n"                                                                              \
+    "        sum = sum * (double)exp$f(best - level) + (double)part;\n"                        \
+    "        best = most;\n"                                                                   \
     "    }\n"                                                                                  \
+    "    const $T shift = ($T)gy_tree_max(shared, (double)best);\n"                            \
+    "    sum = sum > 0 ? sum * (double)exp$f(best - shift) : sum;\n"                           \
     "    sum = gy_tree_sum(shared, sum);\n"
+
+/* `value` of x, four at a time: loads do not wait for stores. */
+#define LINE_STORE(value)                                                                      \
+    "    $T *to = g.out0 + begin;\n"                                                           \
+    "    for ($N first = ($N)threadIdx.x; first < length; first += 4 * $B) {\n"                \
+    "        $T own[4];\n"                                                                     \
+    "        for (int n = 0; n < 4; n++) {\n"                                                  \
+    "            const $N k = first + n * $B;\n"                                               \
+    "            own[n] = k < length ? x[k * inner] : 0;\n"                                    \
+    "        }\n"                                                                              \
+    "        for (int n = 0; n < 4; n++) {\n"                                                  \
+    "            const $N k = first + n * $B;\n"                                               \
+    "            if (k < length) {\n"                                                          \
+    "                to[k * inner] = " value ";\n"                                             \
+    "            }\n"                                                                          \
+    "        }\n"                                                                              \
+    "    }\n"
+
+#define LINE                                                                                   \
+    "    __shared__ double shared[$B];\n"                                                      \
+    "    const long long line = blockIdx.x;\n"                                                 \
+    "    const $N length = ($N)g.length, inner = ($N)g.inner;\n"                               \
+    "    const long long begin = line / g.inner * g.length * g.inner + line % g.inner;\n"      \
+    "    const $T *x = g.in0 + begin;\n"
 
 static const char softmax_text[] =
     "GY_BLOCK_KERNEL(gy_softmax)\n"
-    "{\n"
-    "    __shared__ double shared[$B];\n"
-    "    const long long line = blockIdx.x, length = g.length, inner = g.inner;\n"
-    "    const long long begin = line / inner * length * inner + line % inner;\n"
-    "    const $T *x = g.in0 + begin;\n" LINE_SUM "    const $T scale = ($T)(1 / sum);\n"
-    "    for (long long k = threadIdx.x; k < length; k += $B) {\n"
-    "        g.out0[begin + k * inner] = exp$f(x[k * inner] - shift) * scale;\n"
-    "    }\n"
-    "}\n";
+    "{\n" LINE LINE_SUM
+    "    const $T scale = ($T)(1 / sum);\n" LINE_STORE("exp$f(own[n] - shift) * scale") "}\n";
 
 static const char log_softmax_text[] =
     "GY_BLOCK_KERNEL(gy_softmax)\n"
-    "{\n"
-    "    __shared__ double shared[$B];\n"
-    "    const long long line = blockIdx.x, length = g.length, inner = g.inner;\n"
-    "    const long long begin = line / inner * length * inner + line % inner;\n"
-    "    const $T *x = g.in0 + begin;\n" LINE_SUM "    const $T rest = ($T)log(sum);\n"
-    "    for (long long k = threadIdx.x; k < length; k += $B) {\n"
-    "        g.out0[begin + k * inner] = x[k * inner] - shift - rest;\n"
-    "    }\n"
-    "}\n";
+    "{\n" LINE LINE_SUM
+    "    const $T rest = ($T)log(sum);\n" LINE_STORE("own[n] - shift - rest") "}\n";
 
 void gy_cuda_write_softmax(gy_cuda_writer *w)
 {
@@ -100,8 +122,10 @@ void gy_cuda_write_softmax(gy_cuda_writer *w)
 
 /* The label of a block's row, of all threads alike; a wrong one leaves the row. */
 #define LABEL                                                                                  \
-    "    const long long row = blockIdx.x, length = g.length, inner = 1;\n"                    \
-    "    const $T *x = g.in0 + row * length;\n"                                                \
+    "    __shared__ double shared[$B];\n"                                                      \
+    "    const long long row = blockIdx.x, begin = row * g.length;\n"                          \
+    "    const $N length = ($N)g.length, inner = 1;\n"                                         \
+    "    const $T *x = g.in0 + begin;\n"                                                       \
     "    const long long label = (long long)g.in1[row];\n"                                     \
     "    if (label < 0 || label >= length) {\n"                                                \
     "        if (threadIdx.x == 0) {\n"                                                        \
@@ -112,8 +136,7 @@ void gy_cuda_write_softmax(gy_cuda_writer *w)
 
 static const char loss_text[] =
     "GY_BLOCK_KERNEL(gy_losses)\n"
-    "{\n"
-    "    __shared__ double shared[$B];\n" LABEL LINE_SUM "    if (threadIdx.x == 0) {\n"
+    "{\n" LABEL LINE_SUM "    if (threadIdx.x == 0) {\n"
     "        g.workspace[row] = log(sum) + (double)shift - (double)x[label];\n"
     "    }\n"
     "}\n"
@@ -133,14 +156,9 @@ static const char loss_text[] =
 /* Of an infinite share no two infinities may be subtracted: (p - 1) share is the slope. */
 static const char loss_gradient_text[] =
     "GY_BLOCK_KERNEL(gy_slopes)\n"
-    "{\n"
-    "    __shared__ double shared[$B];\n" LABEL LINE_SUM
-    "    const $T scale = ($T)(1 / sum), share = ($T)((double)g.in2[0] / g.rows);\n"
-    "    for (long long k = threadIdx.x; k < length; k += $B) {\n"
-    "        const $T p = exp$f(x[k] - shift) * scale;\n"
-    "        g.out0[row * length + k] = (p - (k == label ? ($T)1 : ($T)0)) * share;\n"
-    "    }\n"
-    "}\n";
+    "{\n" LABEL LINE_SUM
+    "    const $T scale = ($T)(1 / sum), share = ($T)((double)g.in2[0] / g.rows);\n" LINE_STORE(
+        "(exp$f(own[n] - shift) * scale - (k == label ? ($T)1 : ($T)0)) * share") "}\n";
 
 /* Rows of all ranks. */
 static double all_rows(const gy_kernel_call *call)
@@ -188,15 +206,17 @@ static const char argmax_text[] =
     "    const unsigned t = threadIdx.x;\n"
     "    const long long line = blockIdx.x, length = g.length, inner = g.inner;\n"
     "    const $T *x = g.in0 + line / inner * length * inner + line % inner;\n"
-    "    values[t] = x[0];\n"
-    "    places[t] = -1;\n"
+    "    $T best = x[0];\n"
+    "    long long place = -1;\n"
     "    for (long long k = t; k < length; k += $B) {\n"
-    "        const $T a = x[k * inner], b = values[t];\n"
-    "        if (places[t] < 0 || a > b || (a != a && b == b)) {\n"
-    "            values[t] = a;\n"
-    "            places[t] = k;\n"
+    "        const $T a = x[k * inner], b = best;\n"
+    "        if (place < 0 || a > b || (a != a && b == b)) {\n"
+    "            best = a;\n"
+    "            place = k;\n"
     "        }\n"
     "    }\n"
+    "    values[t] = best;\n"
+    "    places[t] = place;\n"
     "    for (unsigned half = $B / 2; half > 0; half /= 2) {\n"
     "        __syncthreads();\n"
     "        if (t < half && places[t + half] >= 0) {\n"

@@ -237,6 +237,8 @@ static const long_sample long_samples[] = {
      {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -9, 9, 5, 1009)}}},
     {&gy_ops_row_softmax,
      {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -9, 9, 2, 301, 3)}}},
+    {&gy_ops_row_softmax, /* a thread's maximum rises */
+     {ALONG(0), .input_count = 1, .inputs = {LONG(GY_F64, -40, 40, 2311, 2)}}},
     {&gy_ops_row_log_softmax,
      {ALONG(1), .input_count = 1, .inputs = {LONG(GY_F64, -9, 9, 3, 257)}}},
     {&gy_ops_row_cross_entropy,
