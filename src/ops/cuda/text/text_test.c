@@ -229,6 +229,10 @@ static const long_sample long_samples[] = {
      {.attributes.reduce = {.axes = 1},
       .input_count = 1,
       .inputs = {LONG(GY_F64, -1, 1, 701, 5)}}},
+    {&gy_ops_row_sum, /* tiles of columns, and more pieces than threads join at a time */
+     {.attributes.reduce = {.axes = 1},
+      .input_count = 1,
+      .inputs = {LONG(GY_F64, -1, 1, 2101, 41)}}},
     {&gy_ops_row_max,
      {.attributes.reduce = {.axes = 3},
       .input_count = 1,
