@@ -44,6 +44,7 @@
 #define GY_DEVICE        static inline __attribute__((unused))
 #define __shared__       static _Thread_local
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define GY_UNROLL
 
 typedef struct gy_host_dim3 {
     unsigned x, y, z;

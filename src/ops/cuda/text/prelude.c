@@ -119,6 +119,7 @@
     "#define GY_KERNEL(name) extern \"C\" __global__ void name(const gy_arguments g)\n"        \
     "#define GY_BLOCK_KERNEL(name) GY_KERNEL(name)\n"                                          \
     "#define GY_DEVICE static __device__ __forceinline__\n"                                    \
+    "#define GY_UNROLL _Pragma(\"unroll\")\n"                                                  \
     "#endif\n"
 #define CONSTANTS                                                                              \
     "GY_DEVICE float gy_infinity(void)\n"                                                      \

@@ -98,6 +98,11 @@ static void print_loads(gy_cuda_program *p)
         if (!p->needs[i]) {
             continue;
         }
+        if (p->is_wide && is_direct(p, i)) {
+            gy_cuda_line(p, "        const %s r%d = in%d.x[n];",
+                         gy_cuda_type_name(gy_cuda_reg_of(p, i)->dtype), i, i);
+            continue;
+        }
         (void)gy_print(place, sizeof(place), "i");
         if (!is_direct(p, i)) {
             print_place(p, i, place);
@@ -235,14 +240,162 @@ void gy_cuda_print_split(gy_cuda_program *p, const bool *dims, const char *from,
 
 /* ---- a kernel that stores ---- */
 
+/* Four elements of a type, which memory gives and takes at once where they are aligned. */
+static int bytes_of_four(gy_dtype dtype)
+{
+    return (int)GY_MIN(4 * gy_dtype_bytes(dtype), (size_t)16);
+}
+
+static void print_four(gy_cuda_program *p, const char *name, int index, gy_dtype dtype)
+{
+    gy_cuda_line(p, "    typedef struct __attribute__((aligned(%d))) {", bytes_of_four(dtype));
+    gy_cuda_line(p, "        %s x[4];\n    } %s_four%d;", gy_cuda_type_name(dtype), name,
+                 index);
+}
+
+/* Types of what is read and written four at a time. */
+static void print_fours(gy_cuda_program *p)
+{
+    for (int i = 0; i < p->plan.input_count; i++) {
+        if (p->needs[i] && is_direct(p, i)) {
+            print_four(p, "in", i, gy_cuda_reg_of(p, i)->dtype);
+        }
+    }
+    for (int o = 0; o < p->plan.output_count; o++) {
+        print_four(p, "out", o, p->plan.outputs[o].dtype);
+    }
+}
+
+/* Are these four whole and aligned? Asked of their own addresses: of those of the first
+ * elements a compiler would make two loops. */
+static void print_is_whole(gy_cuda_program *p)
+{
+    gy_cuda_line(p, "        const int is_whole = base + 4 <= count &&");
+    for (int i = 0; i < p->plan.input_count; i++) {
+        if (p->needs[i] && is_direct(p, i)) {
+            gy_cuda_line(p, "            ((unsigned long long)(g.in%d + base) & %d) == 0 &&", i,
+                         bytes_of_four(gy_cuda_reg_of(p, i)->dtype) - 1);
+        }
+    }
+    for (int o = 0; o < p->plan.output_count; o++) {
+        gy_cuda_line(p, "            ((unsigned long long)(g.out%d + base) & %d) == 0%s", o,
+                     bytes_of_four(p->plan.outputs[o].dtype) - 1,
+                     o + 1 < p->plan.output_count ? " &&" : ";");
+    }
+}
+
+/* Load what is direct: at once, or one by one, the last again for those past the end. */
+static void print_wide_loads(gy_cuda_program *p)
+{
+    gy_cuda_line(p, "        if (is_whole) {");
+    for (int i = 0; i < p->plan.input_count; i++) {
+        if (p->needs[i] && is_direct(p, i)) {
+            gy_cuda_line(p, "            in%d = ((const in_four%d *)g.in%d)[at4];", i, i, i);
+        }
+    }
+    gy_cuda_line(p, "        } else {\n            for (int n = 0; n < 4; n++) {");
+    gy_cuda_line(p, "                const %s own = base + (%s)n;", p->index, p->index);
+    gy_cuda_line(p, "                const %s i = own < count ? own : count - 1;", p->index);
+    gy_cuda_line(p, "                (void)i;");
+    for (int i = 0; i < p->plan.input_count; i++) {
+        if (p->needs[i] && is_direct(p, i)) {
+            gy_cuda_line(p, "                in%d.x[n] = g.in%d[i];", i, i);
+        }
+    }
+    gy_cuda_line(p, "            }\n        }");
+}
+
+static void print_wide_stores(gy_cuda_program *p)
+{
+    gy_cuda_line(p, "        if (is_whole) {");
+    for (int o = 0; o < p->plan.output_count; o++) {
+        gy_cuda_line(p, "            ((out_four%d *)g.out%d)[at4] = out%d;", o, o, o);
+    }
+    gy_cuda_line(p, "        } else {");
+    gy_cuda_line(p, "            for (int n = 0; n < 4 && base + (%s)n < count; n++) {",
+                 p->index);
+    for (int o = 0; o < p->plan.output_count; o++) {
+        gy_cuda_line(p, "                g.out%d[base + (%s)n] = out%d.x[n];", o, p->index, o);
+    }
+    gy_cuda_line(p, "            }\n        }");
+}
+
+/* The index of element n of four; where the last dimension is of whole fours, those of the
+ * others are the same for all. */
+static void print_wide_indices(gy_cuda_program *p, const bool *live)
+{
+    int last = p->plan.rank - 1;
+    while (last > 0 && !live[last]) {
+        last--;
+    }
+    const bool is_split = looks_at_dimensions(p);
+    const bool is_even = is_split && live[last] && p->plan.sizes[last] % 4 == 0;
+    if (is_even) {
+        gy_cuda_line(p, "        %s at = base;", p->index);
+        gy_cuda_print_split(p, live, "at", "        ");
+        gy_cuda_line(p, "        const %s begin = i%d;", p->index, last);
+    }
+    gy_cuda_line(p, "        GY_UNROLL\n        for (int n = 0; n < 4; n++) {");
+    if (is_even) {
+        gy_cuda_line(p, "        const %s i%d = begin + (%s)n, i = base + (%s)n;", p->index,
+                     last, p->index, p->index);
+    } else {
+        gy_cuda_line(p, "        const %s own = base + (%s)n;", p->index, p->index);
+        gy_cuda_line(p, "        const %s i = own < count ? own : count - 1;", p->index);
+    }
+    gy_cuda_line(p, "        (void)i;");
+    if (is_split && !is_even) {
+        gy_cuda_line(p, "        %s at = i;", p->index);
+        gy_cuda_print_split(p, live, "at", "        ");
+    }
+}
+
+/* A thread takes four elements side by side. */
+static void write_wide_store(gy_cuda_program *p, const bool *live)
+{
+    p->is_wide = true;
+    gy_cuda_line(p, "GY_KERNEL(gy_store)\n{");
+    print_fours(p);
+    gy_cuda_line(p, "    const %s step = (%s)gridDim.x * blockDim.x, count = (%s)g.count;",
+                 p->index, p->index, p->index);
+    gy_cuda_line(p, "    %s at4 = (%s)blockIdx.x * blockDim.x + threadIdx.x;", p->index,
+                 p->index);
+    gy_cuda_line(p, "    for (; at4 < (count + 3) / 4; at4 += step) {");
+    gy_cuda_line(p, "        const %s base = 4 * at4;", p->index);
+    print_is_whole(p);
+    for (int i = 0; i < p->plan.input_count; i++) {
+        if (p->needs[i] && is_direct(p, i)) {
+            gy_cuda_line(p, "        in_four%d in%d;", i, i);
+        }
+    }
+    for (int o = 0; o < p->plan.output_count; o++) {
+        gy_cuda_line(p, "        out_four%d out%d;", o, o);
+    }
+    print_wide_loads(p);
+    print_wide_indices(p, live);
+    gy_cuda_print_values(p);
+    for (int o = 0; o < p->plan.output_count; o++) {
+        gy_cuda_line(p, "        out%d.x[n] = r%d;", o, p->plan.outputs[o].register_index);
+    }
+    gy_cuda_line(p, "        }");
+    print_wide_stores(p);
+    gy_cuda_line(p, "    }\n}");
+    gy_cuda_launch_each(p->w, "gy_store", (p->count + 3) / 4);
+}
+
 static void write_store(gy_cuda_program *p)
 {
+    enum { FEW = 64 };
     bool live[GY_PLAN_RANK] = {false};
     for (int o = 0; o < p->plan.output_count; o++) {
         gy_cuda_need(p, p->plan.outputs[o].register_index);
     }
     for (int dim = 0; dim < p->plan.rank; dim++) {
         live[dim] = gy_cuda_is_live(p, dim);
+    }
+    if (p->count >= FEW) {
+        write_wide_store(p, live);
+        return;
     }
     gy_cuda_line(p, "GY_KERNEL(gy_store)\n{");
     gy_cuda_line(p, "    const %s step = (%s)gridDim.x * blockDim.x;", p->index, p->index);

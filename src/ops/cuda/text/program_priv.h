@@ -16,6 +16,7 @@ typedef struct gy_cuda_program {
     int64_t count;
     const char *index; /* type of an index */
     bool needs[GY_PLAN_REGISTERS];
+    bool is_wide;      /* direct inputs are element n of four that are loaded */
     bool is_scattered; /* this is a part of what dropout counts the elements of */
 } gy_cuda_program;
 
