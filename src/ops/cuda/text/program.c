@@ -11,7 +11,7 @@
 
 enum { NAME_BYTES = 64 };
 
-void gy_cuda_line(gy_cuda_program *p, const char *format, ...)
+void gy_cuda_line(gy_cuda_fused *p, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -21,19 +21,19 @@ void gy_cuda_line(gy_cuda_program *p, const char *format, ...)
     gy_text_add(&p->w->kernels, "%s\n", text);
 }
 
-bool gy_cuda_is_live(const gy_cuda_program *p, int dim)
+bool gy_cuda_is_live(const gy_cuda_fused *p, int dim)
 {
     return p->plan.sizes[dim] != 1;
 }
 
 /* ---- registers ---- */
 
-const gy_plan_register *gy_cuda_reg_of(const gy_cuda_program *p, int index)
+const gy_plan_register *gy_cuda_reg_of(const gy_cuda_fused *p, int index)
 {
     return &p->plan.registers[index];
 }
 
-static bool has_strides(const gy_cuda_program *p, int index, const int64_t *strides)
+static bool has_strides(const gy_cuda_fused *p, int index, const int64_t *strides)
 {
     for (int dim = 0; dim < p->plan.rank; dim++) {
         const int64_t wanted = strides != NULL ? strides[dim] : 0;
@@ -44,18 +44,18 @@ static bool has_strides(const gy_cuda_program *p, int index, const int64_t *stri
     return true;
 }
 
-static bool is_direct(const gy_cuda_program *p, int index)
+static bool is_direct(const gy_cuda_fused *p, int index)
 {
     return has_strides(p, index, p->linear);
 }
 
-static bool is_dropout(const gy_cuda_program *p, int step)
+static bool is_dropout(const gy_cuda_fused *p, int step)
 {
     return p->steps->steps[step].op == &gy_ops_row_dropout;
 }
 
 /* Mark what a register is made of. A seed is no value of the common shape. */
-void gy_cuda_need(gy_cuda_program *p, int index)
+void gy_cuda_need(gy_cuda_fused *p, int index)
 {
     p->needs[index] = true;
     for (int s = p->steps->step_count - 1; s >= 0; s--) {
@@ -69,7 +69,7 @@ void gy_cuda_need(gy_cuda_program *p, int index)
 }
 
 /* "i0 * g.in2x0 + i1" */
-static void print_place(const gy_cuda_program *p, int index, char out[512])
+static void print_place(const gy_cuda_fused *p, int index, char out[512])
 {
     size_t size = 0;
     out[0] = '\0';
@@ -91,7 +91,7 @@ static void print_place(const gy_cuda_program *p, int index, char out[512])
     }
 }
 
-static void print_loads(gy_cuda_program *p)
+static void print_loads(gy_cuda_fused *p)
 {
     char place[512];
     for (int i = 0; i < p->plan.input_count; i++) {
@@ -113,7 +113,7 @@ static void print_loads(gy_cuda_program *p)
 }
 
 /* Where element i stands in the whole value. */
-static void print_whole_index(gy_cuda_program *p)
+static void print_whole_index(gy_cuda_fused *p)
 {
     if (!p->is_scattered) {
         gy_cuda_line(p, "        const long long whole = (long long)i + g.shift;");
@@ -127,7 +127,7 @@ static void print_whole_index(gy_cuda_program *p)
     }
 }
 
-static void print_dropout(gy_cuda_program *p, int s)
+static void print_dropout(gy_cuda_fused *p, int s)
 {
     const gy_fused_step *step = &p->steps->steps[s];
     const int to = p->steps->input_count + s;
@@ -144,7 +144,7 @@ static void print_dropout(gy_cuda_program *p, int s)
         type, to, s, s, type, step->inputs[0], type, s);
 }
 
-static void print_step(gy_cuda_program *p, int s)
+static void print_step(gy_cuda_fused *p, int s)
 {
     const gy_fused_step *step = &p->steps->steps[s];
     const int to = p->steps->input_count + s;
@@ -175,7 +175,7 @@ static void print_step(gy_cuda_program *p, int s)
 }
 
 /* From indices to values: all that the group's outputs need. */
-void gy_cuda_print_values(gy_cuda_program *p)
+void gy_cuda_print_values(gy_cuda_fused *p)
 {
     bool has_draw = false;
     print_loads(p);
@@ -193,7 +193,7 @@ void gy_cuda_print_values(gy_cuda_program *p)
     }
 }
 
-void gy_cuda_print_stores(gy_cuda_program *p)
+void gy_cuda_print_stores(gy_cuda_fused *p)
 {
     for (int o = 0; o < p->plan.output_count; o++) {
         if (!p->plan.outputs[o].is_reduced) {
@@ -205,7 +205,7 @@ void gy_cuda_print_stores(gy_cuda_program *p)
 /* ---- indices ---- */
 
 /* Does the kernel look at single dimensions, or at i alone? */
-static bool looks_at_dimensions(const gy_cuda_program *p)
+static bool looks_at_dimensions(const gy_cuda_fused *p)
 {
     for (int i = 0; i < p->plan.input_count; i++) {
         if (p->needs[i] && !is_direct(p, i) && !has_strides(p, i, NULL)) {
@@ -216,7 +216,7 @@ static bool looks_at_dimensions(const gy_cuda_program *p)
 }
 
 /* The indices of those dimensions, from the row-major number `from` of an element of them. */
-void gy_cuda_print_split(gy_cuda_program *p, const bool *dims, const char *from,
+void gy_cuda_print_split(gy_cuda_fused *p, const bool *dims, const char *from,
                          const char *indent)
 {
     int last = -1, first = -1;
@@ -246,7 +246,7 @@ static int bytes_of_four(gy_dtype dtype)
     return (int)GY_MIN(4 * gy_dtype_bytes(dtype), (size_t)16);
 }
 
-static void print_four(gy_cuda_program *p, const char *name, int index, gy_dtype dtype)
+static void print_four(gy_cuda_fused *p, const char *name, int index, gy_dtype dtype)
 {
     gy_cuda_line(p, "    typedef struct __attribute__((aligned(%d))) {", bytes_of_four(dtype));
     gy_cuda_line(p, "        %s x[4];\n    } %s_four%d;", gy_cuda_type_name(dtype), name,
@@ -254,7 +254,7 @@ static void print_four(gy_cuda_program *p, const char *name, int index, gy_dtype
 }
 
 /* Types of what is read and written four at a time. */
-static void print_fours(gy_cuda_program *p)
+static void print_fours(gy_cuda_fused *p)
 {
     for (int i = 0; i < p->plan.input_count; i++) {
         if (p->needs[i] && is_direct(p, i)) {
@@ -268,7 +268,7 @@ static void print_fours(gy_cuda_program *p)
 
 /* Are these four whole and aligned? Asked of their own addresses: of those of the first
  * elements a compiler would make two loops. */
-static void print_is_whole(gy_cuda_program *p)
+static void print_is_whole(gy_cuda_fused *p)
 {
     gy_cuda_line(p, "        const int is_whole = base + 4 <= count &&");
     for (int i = 0; i < p->plan.input_count; i++) {
@@ -285,7 +285,7 @@ static void print_is_whole(gy_cuda_program *p)
 }
 
 /* Load what is direct: at once, or one by one, the last again for those past the end. */
-static void print_wide_loads(gy_cuda_program *p)
+static void print_wide_loads(gy_cuda_fused *p)
 {
     gy_cuda_line(p, "        if (is_whole) {");
     for (int i = 0; i < p->plan.input_count; i++) {
@@ -305,7 +305,7 @@ static void print_wide_loads(gy_cuda_program *p)
     gy_cuda_line(p, "            }\n        }");
 }
 
-static void print_wide_stores(gy_cuda_program *p)
+static void print_wide_stores(gy_cuda_fused *p)
 {
     gy_cuda_line(p, "        if (is_whole) {");
     for (int o = 0; o < p->plan.output_count; o++) {
@@ -322,7 +322,7 @@ static void print_wide_stores(gy_cuda_program *p)
 
 /* The index of element n of four; where the last dimension is of whole fours, those of the
  * others are the same for all. */
-static void print_wide_indices(gy_cuda_program *p, const bool *live)
+static void print_wide_indices(gy_cuda_fused *p, const bool *live)
 {
     int last = p->plan.rank - 1;
     while (last > 0 && !live[last]) {
@@ -351,7 +351,7 @@ static void print_wide_indices(gy_cuda_program *p, const bool *live)
 }
 
 /* A thread takes four elements side by side. */
-static void write_wide_store(gy_cuda_program *p, const bool *live)
+static void write_wide_store(gy_cuda_fused *p, const bool *live)
 {
     p->is_wide = true;
     gy_cuda_line(p, "GY_KERNEL(gy_store)\n{");
@@ -383,7 +383,7 @@ static void write_wide_store(gy_cuda_program *p, const bool *live)
     gy_cuda_launch_each(p->w, "gy_store", (p->count + 3) / 4);
 }
 
-static void write_store(gy_cuda_program *p)
+static void write_store(gy_cuda_fused *p)
 {
     enum { FEW = 64 };
     bool live[GY_PLAN_RANK] = {false};
@@ -415,7 +415,7 @@ static void write_store(gy_cuda_program *p)
 /* ---- numbers ---- */
 
 /* Dropout counts elements in the global value: where is this part of it? */
-static void number_whole(gy_cuda_program *p)
+static void number_whole(gy_cuda_fused *p)
 {
     const gy_kernel_call *call = p->w->call;
     const int rank = p->steps->rank;
@@ -450,7 +450,7 @@ static void number_whole(gy_cuda_program *p)
     }
 }
 
-static void number_dropouts(gy_cuda_program *p)
+static void number_dropouts(gy_cuda_fused *p)
 {
     char name[NAME_BYTES];
     bool is_any = false;
@@ -475,7 +475,7 @@ static void number_dropouts(gy_cuda_program *p)
 }
 
 /* How many elements one result of a mean stands for, in the global value. */
-static double mean_count(const gy_cuda_program *p, const gy_plan_output *out)
+static double mean_count(const gy_cuda_fused *p, const gy_plan_output *out)
 {
     const gy_kernel_call *call = p->w->call;
     double count = 1;
@@ -493,7 +493,7 @@ static double mean_count(const gy_cuda_program *p, const gy_plan_output *out)
     return count;
 }
 
-static void number_shape(gy_cuda_program *p)
+static void number_shape(gy_cuda_fused *p)
 {
     char name[NAME_BYTES];
     gy_cuda_number(p->w, "count", p->count);
@@ -523,7 +523,7 @@ static void number_shape(gy_cuda_program *p)
 }
 
 /* The largest place that an index reaches in any view. */
-static int64_t reach_of(const gy_cuda_program *p)
+static int64_t reach_of(const gy_cuda_fused *p)
 {
     int64_t most = p->count;
     for (int i = 0; i < p->plan.input_count; i++) {
@@ -545,7 +545,7 @@ void gy_cuda_write_program(gy_cuda_writer *w)
     const gy_kernel_call *call = w->call;
     const gy_kernel_query query = gy_kernel_query_of(call, 0);
     gy_fused single;
-    gy_cuda_program p = {.w = w, .steps = call->attributes->fused.program, .count = 1};
+    gy_cuda_fused p = {.w = w, .steps = call->attributes->fused.program, .count = 1};
     if (call->op != &gy_ops_row_fused) {
         p.steps = &single;
         if (!gy_fused_from_query(&query, &single)) {

@@ -8,7 +8,7 @@
 #include "ops/cuda/text/text_priv.h"
 #include "ops/kernels/fused_plan.h"
 
-typedef struct gy_cuda_program {
+typedef struct gy_cuda_fused {
     gy_cuda_writer *w;
     const gy_fused *steps;
     gy_fused_plan plan;
@@ -18,25 +18,25 @@ typedef struct gy_cuda_program {
     bool needs[GY_PLAN_REGISTERS];
     bool is_wide;      /* direct inputs are element n of four that are loaded */
     bool is_scattered; /* this is a part of what dropout counts the elements of */
-} gy_cuda_program;
+} gy_cuda_fused;
 
 /** A line of the kernels. */
-void gy_cuda_line(gy_cuda_program *p, const char *format, ...) GY_PRINTF(2, 3);
+void gy_cuda_line(gy_cuda_fused *p, const char *format, ...) GY_PRINTF(2, 3);
 /** Has the dimension more than one element, or none? */
-bool gy_cuda_is_live(const gy_cuda_program *p, int dim);
-const gy_plan_register *gy_cuda_reg_of(const gy_cuda_program *p, int index);
+bool gy_cuda_is_live(const gy_cuda_fused *p, int dim);
+const gy_plan_register *gy_cuda_reg_of(const gy_cuda_fused *p, int index);
 /** Mark what a register is made of. A seed is no value of the common shape. */
-void gy_cuda_need(gy_cuda_program *p, int index);
+void gy_cuda_need(gy_cuda_fused *p, int index);
 /** The indices of these dimensions, from the row-major number `from` of an element of them. */
-void gy_cuda_print_split(gy_cuda_program *p, const bool *dims, const char *from,
+void gy_cuda_print_split(gy_cuda_fused *p, const bool *dims, const char *from,
                          const char *indent);
 /** From indices to values: all that is needed; and the stores of outputs that are not reduced.
  */
-void gy_cuda_print_values(gy_cuda_program *p);
-void gy_cuda_print_stores(gy_cuda_program *p);
+void gy_cuda_print_values(gy_cuda_fused *p);
+void gy_cuda_print_stores(gy_cuda_fused *p);
 /** The kernels of all reductions, of which the last stores what is stored; false: it has none.
  */
-bool gy_cuda_write_reductions(gy_cuda_program *p);
+bool gy_cuda_write_reductions(gy_cuda_fused *p);
 
 /** The expression of an element-wise operator or a cast; NULL: none for these types. Dropout,
  * which reads a seed and counts elements, is printed by the program. */

@@ -51,7 +51,7 @@ static fold_text fold_of(const gy_plan_output *out)
 }
 
 /* Does a thread fold this output's elements in float32 first? */
-static bool has_part(const gy_cuda_program *p, const group *g, int o)
+static bool has_part(const gy_cuda_fused *p, const group *g, int o)
 {
     const gy_plan_output *out = &p->plan.outputs[o];
     return g->unrolled > 1 && fold_of(out).part != NULL &&
@@ -59,7 +59,7 @@ static bool has_part(const gy_cuda_program *p, const group *g, int o)
 }
 
 /* What an empty reduction gives. */
-static void number_start(gy_cuda_program *p, int o)
+static void number_start(gy_cuda_fused *p, int o)
 {
     const gy_plan_output *out = &p->plan.outputs[o];
     const bool is_max = out->reduction == GY_CODE_max, is_min = out->reduction == GY_CODE_min;
@@ -83,7 +83,7 @@ static void number_start(gy_cuda_program *p, int o)
 }
 
 /* The result of output o from `a%d`, at kept element k. */
-static void print_result(gy_cuda_program *p, int o, const char *indent)
+static void print_result(gy_cuda_fused *p, int o, const char *indent)
 {
     const gy_plan_output *out = &p->plan.outputs[o];
     const char *type = gy_cuda_type_name(out->dtype);
@@ -94,7 +94,7 @@ static void print_result(gy_cuda_program *p, int o, const char *indent)
     }
 }
 
-static void print_ends(gy_cuda_program *p, const group *g, const char *indent)
+static void print_ends(gy_cuda_fused *p, const group *g, const char *indent)
 {
     for (int n = 0; n < g->reduced_count; n++) {
         const int o = g->reduced[n];
@@ -109,7 +109,7 @@ static void print_ends(gy_cuda_program *p, const group *g, const char *indent)
 }
 
 /* The linear index, where a load, a draw or a store wants it. */
-static void print_linear(gy_cuda_program *p)
+static void print_linear(gy_cuda_fused *p)
 {
     char sum[512] = "0";
     size_t size = 0;
@@ -130,7 +130,7 @@ static void print_linear(gy_cuda_program *p)
 }
 
 /* Fold `b` into accumulator `name` of an output. */
-static void print_join(gy_cuda_program *p, const char *type, const char *name, int o,
+static void print_join(gy_cuda_fused *p, const char *type, const char *name, int o,
                        const char *fold, const char *b)
 {
     gy_cuda_line(p, "        {");
@@ -141,7 +141,7 @@ static void print_join(gy_cuda_program *p, const char *type, const char *name, i
 }
 
 /* Element r of the result: values, stores and what is folded. */
-static void print_fold(gy_cuda_program *p, const group *g, const bool *folded)
+static void print_fold(gy_cuda_fused *p, const group *g, const bool *folded)
 {
     gy_cuda_line(p, "        %s at = r;", p->index);
     gy_cuda_line(p, "        (void)at;");
@@ -170,7 +170,7 @@ static void print_fold(gy_cuda_program *p, const group *g, const bool *folded)
 
 /* A thread's elements, from `begin + from` on, `step` apart. Several at a time: those past the
  * end are the last one again, so that no load waits for a comparison. */
-static void print_loop(gy_cuda_program *p, const group *g, const bool *folded, const char *from,
+static void print_loop(gy_cuda_fused *p, const group *g, const bool *folded, const char *from,
                        int step)
 {
     if (g->unrolled == 1) {
@@ -203,7 +203,7 @@ static void print_loop(gy_cuda_program *p, const group *g, const bool *folded, c
 }
 
 /* Up to the loop, with k known: the piece, the indices of what is kept. */
-static void print_begin(gy_cuda_program *p, const group *g, const bool *kept)
+static void print_begin(gy_cuda_fused *p, const group *g, const bool *kept)
 {
     if (g->pieces == 1) {
         gy_cuda_line(p, "    const %s begin = 0, end = (%s)g.folded%d;", p->index, p->index,
@@ -225,7 +225,7 @@ static void print_begin(gy_cuda_program *p, const group *g, const bool *kept)
     }
 }
 
-static void print_trees(gy_cuda_program *p, const group *g, int width)
+static void print_trees(gy_cuda_fused *p, const group *g, int width)
 {
     for (int n = 0; n < g->reduced_count; n++) {
         const gy_plan_output *out = &p->plan.outputs[g->reduced[n]];
@@ -246,7 +246,7 @@ static int width_of(int64_t kept)
 }
 
 /* Which of `width` results a thread folds: k, which is the last where there is none. */
-static void print_tile(gy_cuda_program *p, const group *g, int width)
+static void print_tile(gy_cuda_fused *p, const group *g, int width)
 {
     gy_cuda_line(p, "    const long long tiles = (g.kept%d + %d) / %d;", g->number, width - 1,
                  width);
@@ -257,7 +257,7 @@ static void print_tile(gy_cuda_program *p, const group *g, int width)
     gy_cuda_line(p, "    (void)tiles;");
 }
 
-static void write_join(gy_cuda_program *p, const group *g)
+static void write_join(gy_cuda_fused *p, const group *g)
 {
     char name[NAME_BYTES];
     const int width = width_of(g->kept), lanes = GY_CUDA_THREADS / width;
@@ -288,7 +288,7 @@ static void write_join(gy_cuda_program *p, const group *g)
 }
 
 /* A block folds `width` results side by side, or a line. */
-static void write_block(gy_cuda_program *p, const group *g, const char *name, const bool *kept,
+static void write_block(gy_cuda_fused *p, const group *g, const char *name, const bool *kept,
                         const bool *folded)
 {
     char from[NAME_BYTES];
@@ -313,7 +313,7 @@ static void write_block(gy_cuda_program *p, const group *g, const char *name, co
     }
 }
 
-static void write_reduce(gy_cuda_program *p, const group *g)
+static void write_reduce(gy_cuda_fused *p, const group *g)
 {
     const gy_plan_output *out = &p->plan.outputs[g->reduced[0]];
     bool kept[GY_PLAN_RANK] = {false}, folded[GY_PLAN_RANK] = {false};
@@ -347,7 +347,7 @@ static void write_reduce(gy_cuda_program *p, const group *g)
  * some columns where results do, and a thread where there are results enough or little to fold.
  * A device has some hundred multiprocessors, each with room for eight blocks of 256 threads.
  */
-static void cut_group(const gy_cuda_program *p, group *g)
+static void cut_group(const gy_cuda_fused *p, group *g)
 {
     enum { SHORT = 32, MANY = 65536, BLOCKS = 1024, PIECES_MAX = 1024, OF_THREAD = 16 };
     const gy_plan_output *out = &p->plan.outputs[g->reduced[0]];
@@ -374,7 +374,7 @@ static void cut_group(const gy_cuda_program *p, group *g)
     g->unrolled = g->folded / g->pieces >= 4 * lanes ? 4 : 1;
 }
 
-static void number_group(gy_cuda_program *p, const group *g)
+static void number_group(gy_cuda_fused *p, const group *g)
 {
     char name[NAME_BYTES];
     (void)gy_print(name, sizeof(name), "kept%d", g->number);
@@ -397,7 +397,7 @@ static void number_group(gy_cuda_program *p, const group *g)
 }
 
 /* Outputs that share their axes. */
-static int find_groups(const gy_cuda_program *p, group *groups)
+static int find_groups(const gy_cuda_fused *p, group *groups)
 {
     int count = 0;
     for (int o = 0; o < p->plan.output_count; o++) {
@@ -418,7 +418,7 @@ static int find_groups(const gy_cuda_program *p, group *groups)
     return count;
 }
 
-bool gy_cuda_write_reductions(gy_cuda_program *p)
+bool gy_cuda_write_reductions(gy_cuda_fused *p)
 {
     group groups[GY_OP_OUTPUTS_MAX] = {{0}};
     const int count = find_groups(p, groups);
