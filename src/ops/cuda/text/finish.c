@@ -4,16 +4,15 @@
  */
 #include "ops/cuda/text/text_priv.h"
 
-static const char finish_text[] =
-    "GY_KERNEL(gy_finish)\n"
-    "{\n"
-    "    const long long step = (long long)gridDim.x * blockDim.x;\n"
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
-    "    for (; i < g.count; i += step) {\n"
-    "        const $T y = g.out0[i]$bias;\n"
-    "        g.out0[i] = $y;\n"
-    "    }\n"
-    "}\n";
+static const char finish_text[] = "GY_KERNEL(gy_finish)\n"
+                                  "{\n"
+                                  "    const $N step = ($N)gridDim.x * blockDim.x;\n"
+                                  "    $N i = ($N)blockIdx.x * blockDim.x + threadIdx.x;\n"
+                                  "    for (; i < g.count; i += step) {\n"
+                                  "        const $T y = g.out0[i]$bias;\n"
+                                  "        g.out0[i] = $y;\n"
+                                  "    }\n"
+                                  "}\n";
 
 gy_status gy_cuda_text_finish(const gy_kernel_call *call, gy_cuda_text *text)
 {
@@ -40,6 +39,7 @@ gy_status gy_cuda_text_finish(const gy_kernel_call *call, gy_cuda_text *text)
                                 {"bias", has_bias ? " + g.in0[i / g.inner % g.channels]" : ""},
                                 {"y", is_relu ? "y < 0 ? 0 : y" : "y"},
                                 {NULL, NULL}};
+    gy_cuda_shorten(&w);
     gy_cuda_fields(&w, 0);
     gy_cuda_number(&w, "count", gy_view_count(y));
     gy_cuda_number(&w, "channels", y->sizes[is_conv ? 1 : y->rank - 1]);

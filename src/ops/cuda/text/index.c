@@ -7,8 +7,8 @@
 #include "ops/cuda/text/text_priv.h"
 
 #define EACH                                                                                   \
-    "    const long long step = (long long)gridDim.x * blockDim.x;\n"                          \
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                    \
+    "    const $N step = ($N)gridDim.x * blockDim.x;\n"                                        \
+    "    $N i = ($N)blockIdx.x * blockDim.x + threadIdx.x;\n"                                  \
     "    for (; i < g.count; i += step) {\n"
 #define CHECK(place)                                                                           \
     "        if (index < 0 || index >= g.all) {\n"                                             \
@@ -55,8 +55,8 @@ static void number_rows(gy_cuda_writer *w)
 
 static const char gather_text[] =
     "GY_KERNEL(gy_gather)\n"
-    "{\n" EACH "        const long long right = i % g.right, some = i / g.right % g.some;\n"
-    "        const long long left = i / g.right / g.some;\n"
+    "{\n" EACH "        const $N right = i % g.right, some = i / g.right % g.some;\n"
+    "        const $N left = i / g.right / g.some;\n"
     "        const long long index = (long long)g.in1[some];\n" CHECK(
         "some") "        const long long row = index - g.begin;\n"
                 "        const int is_here = row >= 0 && row < g.here;\n"
@@ -72,6 +72,7 @@ void gy_cuda_write_gather(gy_cuda_writer *w)
     if (!takes_index(w, 1)) {
         return;
     }
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, GY_CUDA_MOVES);
     gy_cuda_number(w, "count", gy_view_count(y));
     gy_cuda_number(w, "some", gy_view_count(&w->call->inputs[1]));
@@ -171,10 +172,21 @@ static const char scatter_text[] =
     "}\n";
 
 /* Where a rank has no row, its indices are looked at all the same. */
-static const char scatter_none_text[] =
+static const char check_text[] =
     "GY_KERNEL(gy_check)\n"
-    "{\n" EACH "        const long long index = (long long)g.in1[i];\n" CHECK("i") "    }\n"
-                                                                                   "}\n";
+    "{\n"
+    "    const long long step = (long long)gridDim.x * blockDim.x;\n"
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    for (; i < g.some; i += step) {\n"
+    "        const long long index = (long long)g.in$K[i];\n" CHECK("i") "    }\n"
+                                                                         "}\n";
+
+static void write_check(gy_cuda_writer *w, int input)
+{
+    gy_cuda_print(w, check_text,
+                  (const gy_cuda_key[]){{"K", input == 0 ? "0" : "1"}, {NULL, NULL}});
+    gy_cuda_launch_each(w, "gy_check", gy_view_count(&w->call->inputs[input]));
+}
 
 /* Blocks for rows or for places, whichever are fewer: of a large vocabulary most rows are named
  * nowhere, and end as zeros. */
@@ -215,6 +227,7 @@ void gy_cuda_write_scatter_add(gy_cuda_writer *w)
     /* Integers wrap: their unsigned types add. */
     const bool is_real = gy_dtype_is_real(a->dtype);
     const int64_t right = product(a, dim + some, a->rank);
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, is_real ? 0 : GY_CUDA_MOVES);
     gy_cuda_number(w, "count", indices);
     gy_cuda_number(w, "some", indices);
@@ -222,8 +235,7 @@ void gy_cuda_write_scatter_add(gy_cuda_writer *w)
     number_rows(w);
     const char *type = is_real ? gy_cuda_type_name(a->dtype) : gy_cuda_bits_name(a->dtype);
     if (left == 0 || y->sizes[dim] == 0) {
-        print_typed(w, scatter_none_text, type);
-        gy_cuda_launch_each(w, "gy_check", indices);
+        write_check(w, 1);
         return;
     }
     write_scatter(w, type, left, right);
@@ -233,7 +245,7 @@ void gy_cuda_write_scatter_add(gy_cuda_writer *w)
 
 static const char pick_text[] =
     "GY_KERNEL(gy_pick)\n"
-    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
+    "{\n" EACH "        const $N inner = i % g.inner, outer = i / g.inner;\n"
     "        const long long index = (long long)g.in1[i];\n" CHECK(
         "i") "        const long long k = index - g.begin;\n"
              "        const int is_here = k >= 0 && k < g.here;\n"
@@ -242,30 +254,41 @@ static const char pick_text[] =
              "    }\n"
              "}\n";
 
+/* A thread takes an element of the result, of which most are 0; those of line 0 look whether
+ * the index is one. */
+#define LINES                                                                                  \
+    "        const $N inner = i % g.inner, line = i / g.inner;\n"                              \
+    "        const $N k = line % g.here, from = line / g.here * g.inner + inner;\n"
+
 static const char pick_gradient_text[] =
     "GY_KERNEL(gy_pick)\n"
-    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
-    "        const long long index = (long long)g.in1[i];\n" CHECK(
-        "i") "        for (long long k = 0; k < g.here; k++) {\n"
-             "            const int is_here = k == index - g.begin;\n"
-             "            g.out0[(outer * g.here + k) * g.inner + inner] = is_here ? g.in0[i] "
-             ": 0;\n"
-             "        }\n"
-             "    }\n"
-             "}\n";
+    "{\n" EACH LINES "        const long long index = (long long)g.in1[from];\n"
+    "        if (k == 0 && (index < 0 || index >= g.all)) {\n"
+    "            atomicMin(g.fault, (unsigned long long)from);\n"
+    "        }\n"
+    "        g.out0[i] = k == index - g.begin ? g.in0[from] : 0;\n"
+    "    }\n"
+    "}\n";
 
 void gy_cuda_write_pick(gy_cuda_writer *w)
 {
     const bool is_pick = w->call->op == &gy_ops_row_pick;
     const gy_view *lines = is_pick ? &w->call->inputs[0] : &w->call->outputs[0];
-    const int64_t count = gy_view_count(&w->call->inputs[1]);
+    const int64_t some = gy_view_count(&w->call->inputs[1]);
+    const int64_t count = gy_view_count(&w->call->outputs[0]);
     if (!takes_index(w, 1)) {
         return;
     }
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, GY_CUDA_MOVES);
     gy_cuda_number(w, "count", count);
+    gy_cuda_number(w, "some", some);
     gy_cuda_number(w, "inner", product(lines, w->call->attributes->axis.dim + 1, lines->rank));
     number_rows(w);
+    if (count == 0) {
+        write_check(w, 1);
+        return;
+    }
     print_typed(w, is_pick ? pick_text : pick_gradient_text, "");
     gy_cuda_launch_each(w, "gy_pick", count);
 }
@@ -273,7 +296,7 @@ void gy_cuda_write_pick(gy_cuda_writer *w)
 /* The first place that has the value, or is no number as it is none. */
 static const char find_text[] =
     "GY_KERNEL(gy_find)\n"
-    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
+    "{\n" EACH "        const $N inner = i % g.inner, outer = i / g.inner;\n"
     "        const $T *x = g.in0 + outer * g.here * g.inner + inner, value = g.in1[i];\n"
     "        long long found = g.all;\n"
     "        for (long long k = g.here - 1; k >= 0; k--) {\n"
@@ -290,6 +313,7 @@ void gy_cuda_write_find(gy_cuda_writer *w)
     const gy_view *x = &call->inputs[0];
     const int dim = call->attributes->axis.dim;
     const int64_t count = gy_view_count(&call->inputs[1]);
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, 0);
     gy_cuda_number(w, "count", count);
     gy_cuda_number(w, "inner", product(x, dim + 1, x->rank));
@@ -305,15 +329,13 @@ void gy_cuda_write_find(gy_cuda_writer *w)
 
 static const char one_hot_text[] =
     "GY_KERNEL(gy_one_hot)\n"
-    "{\n" EACH "        const long long inner = i % g.inner, outer = i / g.inner;\n"
-    "        const long long index = (long long)g.in0[i];\n" CHECK(
-        "i") "        for (long long k = 0; k < g.here; k++) {\n"
-             "            const int is_here = k == index - g.begin;\n"
-             "            g.out0[(outer * g.here + k) * g.inner + inner] = is_here ? ($T)g.one "
-             ": 0;\n"
-             "        }\n"
-             "    }\n"
-             "}\n";
+    "{\n" EACH LINES "        const long long index = (long long)g.in0[from];\n"
+    "        if (k == 0 && (index < 0 || index >= g.all)) {\n"
+    "            atomicMin(g.fault, (unsigned long long)from);\n"
+    "        }\n"
+    "        g.out0[i] = k == index - g.begin ? ($T)g.one : 0;\n"
+    "    }\n"
+    "}\n";
 
 void gy_cuda_write_one_hot(gy_cuda_writer *w)
 {
@@ -325,14 +347,20 @@ void gy_cuda_write_one_hot(gy_cuda_writer *w)
         return;
     }
     gy_element_set(y->dtype, &one, 0, 1);
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, GY_CUDA_MOVES_OUT);
-    gy_cuda_number(w, "count", gy_view_count(labels));
+    gy_cuda_number(w, "count", gy_view_count(y));
+    gy_cuda_number(w, "some", gy_view_count(labels));
     gy_cuda_number(w, "inner", product(y, dim + 1, y->rank));
     gy_cuda_number(w, "all", call->attributes->axis.depth);
     gy_cuda_number(w, "begin", call->output_offsets != NULL ? call->output_offsets[0][dim] : 0);
     gy_cuda_number(w, "here", y->sizes[dim]);
     gy_cuda_number(w, "one", (int64_t)one);
     gy_cuda_check_index(w, 0, "label", call->attributes->axis.depth);
+    if (gy_view_count(y) == 0) {
+        write_check(w, 0);
+        return;
+    }
     print_typed(w, one_hot_text, gy_cuda_bits_name(y->dtype));
-    gy_cuda_launch_each(w, "gy_one_hot", gy_view_count(labels));
+    gy_cuda_launch_each(w, "gy_one_hot", gy_view_count(y));
 }

@@ -1,6 +1,8 @@
 /*
  * Rows that move elements without looking at them, as unsigned types of their size, and rows
- * that write one value: a thread for each element of the output, which is contiguous.
+ * that write one value: a thread for each element of the output, which is contiguous. A
+ * transposition goes by tiles in shared memory, so that both sides are read and written in
+ * lines.
  */
 #include "ops/cuda/text/text_priv.h"
 
@@ -9,8 +11,8 @@
 enum { NAME_BYTES = 32 };
 
 #define EACH(count)                                                                            \
-    "    const long long step = (long long)gridDim.x * blockDim.x;\n"                          \
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                    \
+    "    const $N step = ($N)gridDim.x * blockDim.x;\n"                                        \
+    "    $N i = ($N)blockIdx.x * blockDim.x + threadIdx.x;\n"                                  \
     "    for (; i < " count "; i += step) {\n"
 
 static const gy_cuda_key no_keys[] = {{NULL, NULL}};
@@ -37,6 +39,85 @@ static void join_dimensions(gy_view *view)
     view->rank = rank;
 }
 
+/* The dimension along which memory lies where the last one is another; -1: none, or either is
+ * too short for tiles. */
+static int turned_dim(const gy_view *view)
+{
+    enum { SHORT = 8 };
+    const int last = view->rank - 1;
+    for (int dim = 0; dim < last; dim++) {
+        if (view->strides[dim] == 1 && view->strides[last] > 1 && view->sizes[dim] >= SHORT &&
+            view->sizes[last] >= SHORT) {
+            return dim;
+        }
+    }
+    return -1;
+}
+
+/*
+ * A block turns a tile of 32 by 32: it reads along the dimension where the input's elements lie
+ * side by side, and writes along the last. Lines of the tile are 33 apart, so that neither way
+ * meets a bank twice.
+ * @source Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009
+ */
+static void write_turned(gy_cuda_writer *w, const gy_view *view, int dim)
+{
+    const int last = view->rank - 1;
+    char name[NAME_BYTES], read[16], lines[16];
+    int64_t to = 1, blocks = 1;
+    (void)gy_print(lines, sizeof(lines), "%d", last);
+    (void)gy_print(read, sizeof(read), "%d", dim);
+    for (int d = last; d >= 0; d--) {
+        (void)gy_print(name, sizeof(name), "to%d", d);
+        gy_cuda_number(w, name, to);
+        to *= view->sizes[d];
+        const bool is_tiled = d == last || d == dim;
+        (void)gy_print(name, sizeof(name), "tiles%d", d);
+        const int64_t tiles = is_tiled ? (view->sizes[d] + 31) / 32 : view->sizes[d];
+        gy_cuda_number(w, name, tiles);
+        blocks *= tiles;
+    }
+    const gy_cuda_key keys[] = {{"T", gy_cuda_bits_name(w->call->inputs[0].dtype)},
+                                {"K", read},
+                                {"L", lines},
+                                {NULL, NULL}};
+    gy_cuda_print(w,
+                  "GY_BLOCK_KERNEL(gy_copy)\n"
+                  "{\n"
+                  "    __shared__ $T tile[32 * 33];\n"
+                  "    const $N x = ($N)threadIdx.x % 32, lane = ($N)threadIdx.x / 32;\n"
+                  "    $N rest = ($N)blockIdx.x, at = g.begin, to = 0;\n"
+                  "    const $N first$L = rest % g.tiles$L * 32;\n"
+                  "    rest /= g.tiles$L;\n"
+                  "    const $N first$K = rest % g.tiles$K * 32;\n"
+                  "    rest /= g.tiles$K;\n",
+                  keys);
+    for (int d = last - 1; d >= 0; d--) {
+        if (d != dim) {
+            gy_text_add(&w->kernels, "    at += rest %% g.size%d * g.stride%d;\n", d, d);
+            gy_text_add(&w->kernels, "    to += rest %% g.size%d * g.to%d;\n", d, d);
+            gy_text_add(&w->kernels, "    rest /= g.size%d;\n", d);
+        }
+    }
+    gy_cuda_print(w,
+                  "    for ($N line = lane; line < 32; line += 8) {\n"
+                  "        const $N k = first$K + x, l = first$L + line;\n"
+                  "        if (k < g.size$K && l < g.size$L) {\n"
+                  "            tile[line * 33 + x] = g.in0[at + l * g.stride$L + k];\n"
+                  "        }\n"
+                  "    }\n"
+                  "    __syncthreads();\n"
+                  "    for ($N line = lane; line < 32; line += 8) {\n"
+                  "        const $N k = first$K + line, l = first$L + x;\n"
+                  "        if (k < g.size$K && l < g.size$L) {\n"
+                  "            g.out0[to + k * g.to$K + l] = tile[x * 33 + line];\n"
+                  "        }\n"
+                  "    }\n"
+                  "}\n",
+                  keys);
+    gy_cuda_launch_blocks(w, "gy_copy", blocks, GY_CUDA_THREADS);
+}
+
 /* The elements of `from`, which begins `begin` elements behind the input, in its order. */
 static void write_copy(gy_cuda_writer *w, const gy_view *from, int64_t begin)
 {
@@ -44,6 +125,7 @@ static void write_copy(gy_cuda_writer *w, const gy_view *from, int64_t begin)
     char name[NAME_BYTES];
     const int64_t count = gy_view_count(&view);
     join_dimensions(&view);
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, GY_CUDA_MOVES);
     gy_cuda_number(w, "count", count);
     gy_cuda_number(w, "begin", begin);
@@ -53,8 +135,13 @@ static void write_copy(gy_cuda_writer *w, const gy_view *from, int64_t begin)
         (void)gy_print(name, sizeof(name), "stride%d", dim);
         gy_cuda_number(w, name, view.strides[dim]);
     }
+    const int turned = turned_dim(&view);
+    if (turned >= 0 && count > 0) {
+        write_turned(w, &view, turned);
+        return;
+    }
     gy_cuda_print(w,
-                  "GY_KERNEL(gy_copy)\n{\n" EACH("g.count") "        long long rest = i, at = "
+                  "GY_KERNEL(gy_copy)\n{\n" EACH("g.count") "        $N rest = i, at = "
                                                             "g.begin;\n",
                   no_keys);
     for (int dim = view.rank - 1; dim >= 0; dim--) {
@@ -131,12 +218,12 @@ static void number_around(gy_cuda_writer *w, const gy_view *view, int dim)
 }
 
 #define AROUND                                                                                 \
-    "        const long long inner = i % g.inner, at = i / g.inner % g.length;\n"              \
-    "        const long long outer = i / g.inner / g.length;\n"
+    "        const $N inner = i % g.inner, at = i / g.inner % g.length;\n"                     \
+    "        const $N outer = i / g.inner / g.length;\n"
 
 static const char pad_text[] = "GY_KERNEL(gy_pad)\n"
                                "{\n" EACH("g.count") AROUND
-    "        const long long k = (at - g.begin) / g.step;\n"
+    "        const $N k = (at - g.begin) / g.step;\n"
     "        const int is_here = at >= g.begin && (at - g.begin) % g.step == 0 && k < "
     "g.taken;\n"
     "        g.out0[i] = is_here ? g.in0[(outer * g.taken + k) * g.inner + inner] : 0;\n"
@@ -146,6 +233,7 @@ static const char pad_text[] = "GY_KERNEL(gy_pad)\n"
 void gy_cuda_write_pad(gy_cuda_writer *w)
 {
     const gy_attributes *of = w->call->attributes;
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, GY_CUDA_MOVES);
     number_around(w, &w->call->outputs[0], of->slice.dim);
     gy_cuda_number(w, "begin", of->slice.begin);
@@ -161,6 +249,7 @@ void gy_cuda_write_concat(gy_cuda_writer *w)
     const int dim = call->attributes->axis.dim;
     int64_t end = 0;
     char name[NAME_BYTES];
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, GY_CUDA_MOVES_ALL);
     number_around(w, &call->outputs[0], dim);
     gy_cuda_print(w, "GY_KERNEL(gy_concat)\n{\n" EACH("g.count") AROUND, no_keys);
@@ -173,10 +262,10 @@ void gy_cuda_write_concat(gy_cuda_writer *w)
         end += size;
         gy_text_add(&w->kernels,
                     "        if (at >= g.begin%d && at < g.begin%d + g.size%d) {\n"
-                    "            const long long from = outer * g.size%d + at - g.begin%d;\n"
+                    "            const %s from = outer * g.size%d + at - g.begin%d;\n"
                     "            g.out0[i] = g.in%d[from * g.inner + inner];\n"
                     "        }\n",
-                    k, k, k, k, k, k);
+                    k, k, k, w->is_short ? "int" : "long long", k, k, k);
     }
     gy_cuda_print(w, "    }\n}\n", no_keys);
     gy_cuda_launch_each(w, "gy_concat", gy_view_count(&call->outputs[0]));

@@ -6,39 +6,39 @@
 #include "ops/cuda/text/text_priv.h"
 
 #define EACH                                                                                   \
-    "    const long long step = (long long)gridDim.x * blockDim.x;\n"                          \
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                    \
+    "    const $N step = ($N)gridDim.x * blockDim.x;\n"                                        \
+    "    $N i = ($N)blockIdx.x * blockDim.x + threadIdx.x;\n"                                  \
     "    for (; i < g.count; i += step) {\n"
 
 /* Element i is of window (h, w) of a plane: rows [top, bottom), columns [left, right) of x. */
 #define WINDOW                                                                                 \
-    "        const long long w = i % g.columns, h = i / g.columns % g.rows;\n"                 \
-    "        const long long plane = i / g.columns / g.rows;\n"                                \
-    "        const long long begin0 = h * g.stride0 - g.pad0;\n"                               \
-    "        const long long begin1 = w * g.stride1 - g.pad1;\n"                               \
-    "        const long long top = begin0 < 0 ? 0 : begin0;\n"                                 \
-    "        const long long left = begin1 < 0 ? 0 : begin1;\n"                                \
-    "        const long long end0 = begin0 + g.window0, end1 = begin1 + g.window1;\n"          \
-    "        const long long bottom = end0 < g.height ? end0 : g.height;\n"                    \
-    "        const long long right = end1 < g.width ? end1 : g.width;\n"
+    "        const $N w = i % g.columns, h = i / g.columns % g.rows;\n"                        \
+    "        const $N plane = i / g.columns / g.rows;\n"                                       \
+    "        const $N begin0 = h * g.stride0 - g.pad0;\n"                                      \
+    "        const $N begin1 = w * g.stride1 - g.pad1;\n"                                      \
+    "        const $N top = begin0 < 0 ? 0 : begin0;\n"                                        \
+    "        const $N left = begin1 < 0 ? 0 : begin1;\n"                                       \
+    "        const $N end0 = begin0 + g.window0, end1 = begin1 + g.window1;\n"                 \
+    "        const $N bottom = end0 < g.height ? end0 : g.height;\n"                           \
+    "        const $N right = end1 < g.width ? end1 : g.width;\n"
 
 /* Element i is (y, x) of a plane: windows [first0, last0) by [first1, last1) hold it. */
 #define COVERS                                                                                 \
-    "        const long long x = i % g.width, y = i / g.width % g.height;\n"                   \
-    "        const long long plane = i / g.width / g.height;\n"                                \
-    "        const long long low0 = y + g.pad0 - g.window0 + 1;\n"                             \
-    "        const long long low1 = x + g.pad1 - g.window1 + 1;\n"                             \
-    "        const long long first0 = low0 <= 0 ? 0 : (low0 + g.stride0 - 1) / g.stride0;\n"   \
-    "        const long long first1 = low1 <= 0 ? 0 : (low1 + g.stride1 - 1) / g.stride1;\n"   \
-    "        const long long past0 = (y + g.pad0) / g.stride0 + 1;\n"                          \
-    "        const long long past1 = (x + g.pad1) / g.stride1 + 1;\n"                          \
-    "        const long long last0 = past0 < g.rows ? past0 : g.rows;\n"                       \
-    "        const long long last1 = past1 < g.columns ? past1 : g.columns;\n"
+    "        const $N x = i % g.width, y = i / g.width % g.height;\n"                          \
+    "        const $N plane = i / g.width / g.height;\n"                                       \
+    "        const $N low0 = y + g.pad0 - g.window0 + 1;\n"                                    \
+    "        const $N low1 = x + g.pad1 - g.window1 + 1;\n"                                    \
+    "        const $N first0 = low0 <= 0 ? 0 : (low0 + g.stride0 - 1) / g.stride0;\n"          \
+    "        const $N first1 = low1 <= 0 ? 0 : (low1 + g.stride1 - 1) / g.stride1;\n"          \
+    "        const $N past0 = (y + g.pad0) / g.stride0 + 1;\n"                                 \
+    "        const $N past1 = (x + g.pad1) / g.stride1 + 1;\n"                                 \
+    "        const $N last0 = past0 < g.rows ? past0 : g.rows;\n"                              \
+    "        const $N last1 = past1 < g.columns ? past1 : g.columns;\n"
 
 static const char max_text[] =
     "GY_KERNEL(gy_pool)\n"
     "{\n" EACH WINDOW "        const long long box[4] = {top, bottom, left, right};\n"
-    "        const long long from = plane * g.height * g.width;\n"
+    "        const $N from = plane * g.height * g.width;\n"
     "        g.out0[i] = g.in$v[from + $name(g.in0 + from, box, g.width)];\n"
     "    }\n"
     "}\n";
@@ -47,11 +47,11 @@ static const char max_gradient_text[] =
     "GY_KERNEL(gy_pool)\n"
     "{\n" EACH COVERS "        const $T *own = g.in0 + plane * g.height * g.width;\n"
     "        $T sum = 0;\n"
-    "        for (long long h = first0; h < last0; h++) {\n"
-    "            for (long long w = first1; w < last1; w++) {\n"
-    "                const long long begin0 = h * g.stride0 - g.pad0;\n"
-    "                const long long begin1 = w * g.stride1 - g.pad1;\n"
-    "                const long long end0 = begin0 + g.window0, end1 = begin1 + g.window1;\n"
+    "        for ($N h = first0; h < last0; h++) {\n"
+    "            for ($N w = first1; w < last1; w++) {\n"
+    "                const $N begin0 = h * g.stride0 - g.pad0;\n"
+    "                const $N begin1 = w * g.stride1 - g.pad1;\n"
+    "                const $N end0 = begin0 + g.window0, end1 = begin1 + g.window1;\n"
     "                const long long box[4] = {begin0 < 0 ? 0 : begin0,\n"
     "                                          end0 < g.height ? end0 : g.height,\n"
     "                                          begin1 < 0 ? 0 : begin1,\n"
@@ -68,12 +68,12 @@ static const char max_gradient_text[] =
 static const char average_text[] =
     "GY_KERNEL(gy_pool)\n"
     "{\n" EACH WINDOW "        double sum = 0;\n"
-    "        for (long long y = top; y < bottom; y++) {\n"
-    "            for (long long x = left; x < right; x++) {\n"
+    "        for ($N y = top; y < bottom; y++) {\n"
+    "            for ($N x = left; x < right; x++) {\n"
     "                sum += (double)g.in0[(plane * g.height + y) * g.width + x];\n"
     "            }\n"
     "        }\n"
-    "        const long long seen = (bottom - top) * (right - left);\n"
+    "        const $N seen = (bottom - top) * (right - left);\n"
     "        g.out0[i] = ($T)(sum / (double)(g.whole > 0 ? g.whole : seen));\n"
     "    }\n"
     "}\n";
@@ -81,16 +81,16 @@ static const char average_text[] =
 static const char average_gradient_text[] =
     "GY_KERNEL(gy_pool)\n"
     "{\n" EACH COVERS "        double sum = 0;\n"
-    "        for (long long h = first0; h < last0; h++) {\n"
-    "            for (long long w = first1; w < last1; w++) {\n"
-    "                const long long begin0 = h * g.stride0 - g.pad0;\n"
-    "                const long long begin1 = w * g.stride1 - g.pad1;\n"
-    "                const long long end0 = begin0 + g.window0, end1 = begin1 + g.window1;\n"
-    "                const long long seen0 = (end0 < g.height ? end0 : g.height) -\n"
+    "        for ($N h = first0; h < last0; h++) {\n"
+    "            for ($N w = first1; w < last1; w++) {\n"
+    "                const $N begin0 = h * g.stride0 - g.pad0;\n"
+    "                const $N begin1 = w * g.stride1 - g.pad1;\n"
+    "                const $N end0 = begin0 + g.window0, end1 = begin1 + g.window1;\n"
+    "                const $N seen0 = (end0 < g.height ? end0 : g.height) -\n"
     "                                        (begin0 < 0 ? 0 : begin0);\n"
-    "                const long long seen1 = (end1 < g.width ? end1 : g.width) -\n"
+    "                const $N seen1 = (end1 < g.width ? end1 : g.width) -\n"
     "                                        (begin1 < 0 ? 0 : begin1);\n"
-    "                const long long shares = g.whole > 0 ? g.whole : seen0 * seen1;\n"
+    "                const $N shares = g.whole > 0 ? g.whole : seen0 * seen1;\n"
     "                sum += (double)g.in0[(plane * g.rows + h) * g.columns + w] / "
     "(double)shares;\n"
     "            }\n"
@@ -104,6 +104,7 @@ static void number_pool(gy_cuda_writer *w, const gy_view *x, const gy_view *y)
 {
     const gy_attributes *of = w->call->attributes;
     const int64_t whole = (int64_t)of->pool.window[0] * of->pool.window[1];
+    gy_cuda_shorten(w);
     gy_cuda_fields(w, 0);
     gy_cuda_number(w, "count", gy_view_count(&w->call->outputs[0]));
     gy_cuda_number(w, "height", x->sizes[2]);

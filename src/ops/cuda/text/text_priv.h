@@ -15,6 +15,7 @@ typedef struct gy_cuda_writer {
     const gy_kernel_call *call;
     gy_cuda_text *text;
     gy_text fields, kernels;
+    bool is_short; /* places and numbers fit 32 bits */
 } gy_cuda_writer;
 
 /** A $name in a snippet, and what stands for it. */
@@ -39,9 +40,13 @@ gy_cuda_writer gy_cuda_begin(const gy_kernel_call *call, gy_cuda_text *text);
 GY_MUST_CHECK gy_status gy_cuda_end(gy_cuda_writer *w);
 
 /** Add a snippet to the kernels; `keys` ends with a name that is NULL. A $name without a key is
- * a bug. */
+ * a bug; $N without one is the type of a place: "int" in what is short, else "long long". */
 void gy_cuda_print(gy_cuda_writer *w, const char *snippet, const gy_cuda_key *keys);
-/** A field of the struct, and its word of the launch: long long, or double. */
+/** Before the fields: if no input or output has 2^30 elements, numbers are of 32 bits, and so
+ * is the arithmetic on places: a device divides 64 bits in some hundred instructions. */
+void gy_cuda_shorten(gy_cuda_writer *w);
+/** A field of the struct, and its word of the launch: whole (its low half is what is short), or
+ * double. */
 void gy_cuda_number(gy_cuda_writer *w, const char *name, int64_t value);
 void gy_cuda_real(gy_cuda_writer *w, const char *name, double value);
 /** What moves without being looked at is declared as the unsigned type of its size. */

@@ -68,9 +68,13 @@ void gy_cuda_print(gy_cuda_writer *w, const char *snippet, const gy_cuda_key *ke
                (strlen(key->name) != length || strncmp(key->name, at + 1, length) != 0)) {
             key++;
         }
-        GY_ASSERT(key->name != NULL);
+        const bool is_whole = key->name == NULL && length == 1 && at[1] == 'N';
+        GY_ASSERT(key->name != NULL || is_whole);
         gy_text_add_bytes(&w->kernels, from, (size_t)(at - from));
-        gy_text_add(&w->kernels, "%s", key->value);
+        gy_text_add(&w->kernels, "%s",
+                    !is_whole     ? key->value
+                    : w->is_short ? "int"
+                                  : "long long");
         from = at + 1 + length;
     }
     gy_text_add(&w->kernels, "%s", from);
@@ -87,7 +91,9 @@ static void add_word(gy_cuda_writer *w, uint64_t word)
 
 void gy_cuda_number(gy_cuda_writer *w, const char *name, int64_t value)
 {
-    gy_text_add(&w->fields, "    long long %s;\n", name);
+    const bool is_short = w->is_short && value >= INT32_MIN && value <= INT32_MAX;
+    gy_text_add(&w->fields, is_short ? "    int %s, %s_high;\n" : "    long long %s;\n", name,
+                name);
     add_word(w, (uint64_t)value);
 }
 
@@ -97,6 +103,19 @@ void gy_cuda_real(gy_cuda_writer *w, const char *name, double value)
     memcpy(&bits, &value, sizeof(bits));
     gy_text_add(&w->fields, "    double %s;\n", name);
     add_word(w, bits);
+}
+
+void gy_cuda_shorten(gy_cuda_writer *w)
+{
+    int64_t reach = 0;
+    GY_ASSERT(w->fields.size_bytes == 0);
+    for (int i = 0; i < w->call->input_count; i++) {
+        reach = GY_MAX(reach, gy_view_count(&w->call->inputs[i]));
+    }
+    for (int o = 0; o < w->call->output_count; o++) {
+        reach = GY_MAX(reach, gy_view_count(&w->call->outputs[o]));
+    }
+    w->is_short = reach < INT32_MAX / 2;
 }
 
 void gy_cuda_fields(gy_cuda_writer *w, uint32_t moves)
