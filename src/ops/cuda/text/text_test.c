@@ -331,6 +331,10 @@ static const long_sample long_samples[] = {
      {.attributes.permute = {{2, 0, 1}},
       .input_count = 1,
       .inputs = {LONG(GY_F64, -1, 1, 7, 5, 31)}}},
+    {&gy_ops_row_transpose, /* several tiles each way, several matrices */
+     {.attributes.permute = {{1, 3, 0, 2}},
+      .input_count = 1,
+      .inputs = {LONG(GY_F64, -1, 1, 2, 3, 41, 35)}}},
 };
 
 static void run_all(bench *b)
