@@ -127,8 +127,8 @@ static void strike(story *s)
     const found f = find(s->mark);
     const int at = f.count > 0 ? (int)gy_random_below(&s->random, (uint64_t)f.count) : -1;
     s->victim = at >= 0 ? f.processes[at] : 0;
-    s->signal = at >= 0 && f.is_rank[at] && gy_random_below(&s->random, 2) == 0 ? SIGSTOP
-                                                                                 : SIGKILL;
+    s->signal =
+        at >= 0 && f.is_rank[at] && gy_random_below(&s->random, 2) == 0 ? SIGSTOP : SIGKILL;
     if (s->victim > 0) {
         (void)kill(s->victim, s->signal);
     }
