@@ -390,6 +390,39 @@ GY_TEST(images_that_are_their_columns_do_not_move)
     }
 }
 
+/* Filters that are larger than results: one product a piece, to which the next adds; also where
+ * images would have been their own columns. */
+GY_TEST(images_of_large_filters_are_joined)
+{
+    static const int64_t x[4] = {20, 64, 7, 7}, one[4] = {512, 64, 1, 1},
+                         many[4] = {64, 64, 3, 3}, large[4] = {4000, 64, 7, 7};
+    gy_cuda_plan plan;
+    plan_conv(&gy_ops_row_conv2d_filter_gradient, x, many, &plan);
+    assert_int_equal(plan.step_count, 3);
+    assert_int_equal(plan.text_count, 2);
+    assert_int_equal(plan.product_count, 1);
+    assert_int_equal(plan.products[0].batch, 0);
+    assert_int_equal(plan.products[0].k, 20 * 5 * 5);
+    assert_false(plan.products[0].adds);
+    gy_cuda_plan_fini(&plan);
+    plan_conv(&gy_ops_row_conv2d_filter_gradient, x, one, &plan); /* 2 K C > (K + C) P Q */
+    assert_int_equal(plan.step_count, 3);
+    assert_int_equal(plan.products[0].k, 20 * 7 * 7);
+    gy_cuda_plan_fini(&plan);
+    const int64_t images[4] = {4004, 64, 14, 14};
+    plan_conv(&gy_ops_row_conv2d_filter_gradient, images, many, &plan);
+    assert_int_equal(plan.product_count, 3); /* the first, those that add, the last */
+    assert_int_equal(plan.products[0].k % (8 * 12 * 12), 0);
+    assert_false(plan.products[0].adds);
+    assert_true(plan.products[1].adds && plan.products[2].adds);
+    assert_int_equal(plan.products[1].k, plan.products[0].k);
+    assert_true(plan.workspace_bytes < plan.product_bytes + (72u << 20));
+    gy_cuda_plan_fini(&plan);
+    plan_conv(&gy_ops_row_conv2d_filter_gradient, x, large, &plan); /* a matrix already */
+    assert_int_equal(plan.step_count, 1);
+    gy_cuda_plan_fini(&plan);
+}
+
 /* Operands of a product: leading sizes, and both of a matrix; a rank of 0 ends them. */
 typedef struct leading_case {
     gy_dtype dtype;

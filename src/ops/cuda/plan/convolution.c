@@ -8,7 +8,9 @@
  *     conv2d_filter_gradient:          partial (n, K, C R S) of R += dy_n t(columns_n); sum
  *
  * The last one adds piece to piece, image i of each to partial i, in their order, and then the
- * partials: the same bits on every run.
+ * partials: the same bits on every run. That moves a filter's gradient twice for each image.
+ * Where results are smaller, images are joined instead: dy to (K, n P Q) and columns to
+ * (C R S, n P Q), one product a piece that adds to the one before, and no partials.
  *
  * Images may be their own columns, and nothing moves: where filters are one element large and
  * their places those of the image, and where an image is as large as its filters. The latter,
@@ -30,6 +32,7 @@ typedef struct conv {
     gy_dtype columns_dtype;
     gy_cuda_place columns, workspace; /* the latter is the products' */
     bool is_direct, is_whole;         /* images are columns; and of one place */
+    bool is_joined;                   /* places of all images stand behind each tap */
 } conv;
 
 static bool is_input_gradient(const conv *c)
@@ -101,7 +104,7 @@ static gy_status add_columns_text(gy_cuda_plan *plan, const conv *c, int64_t ima
     }
     part.inputs = inputs;
     part.outputs = &output;
-    return gy_cuda_text_columns(&part, sizes, gy_cuda_plan_text(plan, index));
+    return gy_cuda_text_columns(&part, c->is_joined, sizes, gy_cuda_plan_text(plan, index));
 }
 
 /* What moves and multiplies a piece: of whole pieces, the first of which may differ, and of
@@ -113,7 +116,8 @@ typedef struct pieces {
 static int add_product(gy_cuda_plan *plan, const conv *c, int64_t images, bool adds)
 {
     gy_cuda_product_shape shape = c->shape;
-    shape.batch = images;
+    shape.batch = c->is_joined ? 0 : images;
+    shape.k = c->is_joined ? images * c->places : shape.k;
     shape.adds = adds;
     return gy_cuda_plan_product(plan, &shape);
 }
@@ -295,6 +299,66 @@ static gy_status plan_whole(gy_cuda_plan *plan, conv *c)
     return is_forward ? finish(plan, c) : GY_OK;
 }
 
+/* Is less moved where the images of a filter's gradient are joined? Results are read and
+ * written once more, and images too where they were their own columns; a gradient of the
+ * filters is not read and written for each image. */
+static bool is_join_cheaper(const conv *c)
+{
+    const double lines = (double)c->channels + (c->is_direct ? (double)c->taps : 0);
+    const double moved = lines * (double)c->places * (double)gy_dtype_bytes(c->y->dtype);
+    const double gradient =
+        (double)c->channels * (double)c->taps * (double)gy_dtype_bytes(c->filters->dtype);
+    return c->images > 1 && moved < gradient;
+}
+
+/* The results of `images` images, (n, K, P Q), to (K, n, P Q). */
+static gy_status add_turn_text(gy_cuda_plan *plan, const conv *c, int64_t images, int *index)
+{
+    const int64_t from[3] = {images, c->channels, c->places};
+    const int64_t to[3] = {c->channels, images, c->places};
+    const gy_attributes attributes = {.permute = {.dims = {1, 0, 2}}};
+    const gy_view input = gy_view_of(NULL, c->y->dtype, from, 3);
+    gy_view output = gy_view_of(NULL, c->y->dtype, to, 3);
+    const gy_kernel_call call = {.op = &gy_ops_row_transpose,
+                                 .attributes = &attributes,
+                                 .inputs = &input,
+                                 .input_count = 1,
+                                 .outputs = &output,
+                                 .output_count = 1};
+    return gy_cuda_text_make(&call, gy_cuda_plan_text(plan, index));
+}
+
+static gy_status plan_joined_gradient(gy_cuda_plan *plan, conv *c)
+{
+    const int64_t rest = c->images % c->piece;
+    pieces made;
+    int turn = 0, last_turn = 0;
+    c->shape.m = c->channels;
+    c->shape.n = c->taps;
+    c->shape.is_b_transposed = true;
+    const gy_cuda_place turned = gy_cuda_plan_take(plan, (size_t)c->piece * c->y_bytes);
+    GY_TRY(make_pieces(plan, c, true, &made));
+    GY_TRY(add_turn_text(plan, c, c->piece, &turn));
+    if (rest > 0) {
+        GY_TRY(add_turn_text(plan, c, rest, &last_turn));
+    }
+    for (int64_t at = 0; at < c->images; at += c->piece) {
+        const gy_cuda_step move = {.index = at + c->piece <= c->images ? turn : last_turn,
+                                   .in = gy_cuda_plan_input(1, (size_t)at * c->y_bytes),
+                                   .out = turned};
+        const gy_cuda_step product = {.is_product = true,
+                                      .index = product_of(&made, c, at),
+                                      .a = turned,
+                                      .b = c->columns,
+                                      .c = gy_cuda_plan_output(0),
+                                      .workspace = c->workspace};
+        GY_TRY(gy_cuda_plan_add(plan, &move));
+        GY_TRY(add_move(plan, c, &made, at));
+        GY_TRY(gy_cuda_plan_add(plan, &product));
+    }
+    return GY_OK;
+}
+
 gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
                             const gy_cuda_plan_options *options)
 {
@@ -310,6 +374,12 @@ gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
     c.workspace = gy_cuda_plan_take(plan, plan->product_bytes);
     if (c.is_whole) {
         return plan_whole(plan, &c);
+    }
+    if (is_filter && is_join_cheaper(&c)) {
+        c.is_joined = true;
+        c.is_direct = false;
+        choose_piece(&c, options->columns_bytes, INT32_MAX);
+        return plan_joined_gradient(plan, &c);
     }
     choose_piece(&c, options->columns_bytes, is_filter ? PARTIALS_MAX : INT32_MAX);
     return is_filter                        ? plan_filter_gradient(plan, &c)

@@ -74,16 +74,18 @@ void gy_cuda_text_fini(gy_cuda_text *text);
  *
  *     conv2d:                  y_n = f columns_n
  *     conv2d_input_gradient:   columns_n = t(f) dy_n, then this text
- *     conv2d_filter_gradient:  df = sum of dy_n t(columns_n)
+ *     conv2d_filter_gradient:  df = sum of dy_n t(columns_n), or, with columns of all images
+ *                              joined to (C R S, N P Q) and dy to (K, N P Q): dy t(columns)
  *
  * @param call   one of the three rows; images are dense
+ * @param is_joined  the columns are; not of those that go back
  * @param sizes  takes those of the columns, whose element type is the images'
  * @param text   of one input and one output: images and columns, or columns and images
  * @return as gy_cuda_text_make
  * @threads any
  */
-GY_MUST_CHECK gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t sizes[3],
-                                             gy_cuda_text *text);
+GY_MUST_CHECK gy_status gy_cuda_text_columns(const gy_kernel_call *call, bool is_joined,
+                                             int64_t sizes[3], gy_cuda_text *text);
 
 /**
  * What a matmul or conv2d does to its result when the product is there: bias, then activation.

@@ -22,7 +22,8 @@ static const char unfold_text[] =
     "        const unsigned above = r - (unsigned)g.pad0, left = s - (unsigned)g.pad1;\n"
     "        const long long plane = line / taps1 / taps0;\n"
     "        const $T *from = g.in0 + plane * g.height * g.width;\n"
-    "        $T *to = g.out0 + (long long)line * g.places;\n"
+    "        const unsigned image = line / (unsigned)g.taps, tap = line % (unsigned)g.taps;\n"
+    "        $T *to = g.out0 + image * g.image_stride + tap * g.tap_stride;\n"
     "        unsigned i = threadIdx.x;\n"
     "        for (; i < places; i += blockDim.x) {\n"
     "            const unsigned p = i / columns, q = i - p * columns;\n"
@@ -80,11 +81,17 @@ static conv_views views_of(const gy_kernel_call *call)
     return (conv_views){&call->inputs[0], &call->outputs[0], &call->inputs[1]};
 }
 
+/* Of joined columns places of all images stand behind each tap. */
 static void number_conv(gy_cuda_writer *w, const conv_views *v, const gy_attributes *of,
-                        int64_t lines)
+                        int64_t lines, bool is_joined)
 {
+    const int64_t places = v->y->sizes[2] * v->y->sizes[3], images = v->x->sizes[0];
+    const int64_t taps = v->x->sizes[1] * v->filters->sizes[2] * v->filters->sizes[3];
     gy_cuda_number(w, "lines", lines);
-    gy_cuda_number(w, "places", v->y->sizes[2] * v->y->sizes[3]);
+    gy_cuda_number(w, "places", places);
+    gy_cuda_number(w, "taps", taps);
+    gy_cuda_number(w, "image_stride", is_joined ? places : taps * places);
+    gy_cuda_number(w, "tap_stride", is_joined ? images * places : places);
     gy_cuda_number(w, "height", v->x->sizes[2]);
     gy_cuda_number(w, "width", v->x->sizes[3]);
     gy_cuda_number(w, "taps0", v->filters->sizes[2]);
@@ -98,7 +105,7 @@ static void number_conv(gy_cuda_writer *w, const conv_views *v, const gy_attribu
 }
 
 /* The call of the moving part alone: one input, one output. */
-static void write_columns(gy_cuda_writer *w, const gy_kernel_call *conv)
+static void write_columns(gy_cuda_writer *w, const gy_kernel_call *conv, bool is_joined)
 {
     enum { BLOCKS_MAX = 1 << 20 }; /* a block then takes several lines */
     const conv_views v = views_of(conv);
@@ -117,20 +124,23 @@ static void write_columns(gy_cuda_writer *w, const gy_kernel_call *conv)
         return;
     }
     gy_cuda_fields(w, is_fold ? 0 : GY_CUDA_MOVES);
-    number_conv(w, &v, conv->attributes, lines);
+    number_conv(w, &v, conv->attributes, lines, is_joined);
     gy_cuda_print(w, is_fold ? fold_text : unfold_text, keys);
     gy_cuda_launch_blocks(w, is_fold ? "gy_fold" : "gy_unfold",
                           GY_MIN(lines, (int64_t)BLOCKS_MAX),
                           gy_cuda_line_threads(is_fold ? elements : places));
 }
 
-gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t sizes[3], gy_cuda_text *text)
+gy_status gy_cuda_text_columns(const gy_kernel_call *call, bool is_joined, int64_t sizes[3],
+                               gy_cuda_text *text)
 {
     const conv_views v = views_of(call);
     const bool is_fold = call->op == &gy_ops_row_conv2d_input_gradient;
-    const int64_t of_columns[3] = {v.x->sizes[0],
-                                   v.x->sizes[1] * v.filters->sizes[2] * v.filters->sizes[3],
+    const int64_t taps = v.x->sizes[1] * v.filters->sizes[2] * v.filters->sizes[3];
+    const int64_t of_columns[3] = {is_joined ? taps : v.x->sizes[0],
+                                   is_joined ? v.x->sizes[0] : taps,
                                    v.y->sizes[2] * v.y->sizes[3]};
+    GY_ASSERT(!is_joined || !is_fold);
     gy_view columns = gy_view_of(NULL, v.x->dtype, of_columns, 3), images = *v.x;
     for (int i = 0; i < 3; i++) {
         sizes[i] = of_columns[i];
@@ -143,7 +153,7 @@ gy_status gy_cuda_text_columns(const gy_kernel_call *call, int64_t sizes[3], gy_
                                  .output_count = 1};
     gy_cuda_writer w = gy_cuda_begin(&part, text);
     if (gy_view_is_contiguous(&images) && images.format == GY_FORMAT_DENSE) {
-        write_columns(&w, call);
+        write_columns(&w, call, is_joined);
     } else {
         gy_cuda_refuse(&w, "images are strided or blocked");
     }

@@ -17,6 +17,7 @@ typedef struct conv_case {
     gy_attributes attributes;
     gy_view inputs[2], wanted, got, columns;
     int64_t sizes[3]; /* of the columns */
+    bool is_joined;
     int at;
 } conv_case;
 
@@ -80,8 +81,26 @@ static void add_product(double *c, const double *a, const double *b, const int64
     }
 }
 
+/* The filters' gradient from joined columns. */
+static void multiply_joined(const conv_case *c)
+{
+    const int64_t taps = c->sizes[0], images = c->sizes[1], places = c->sizes[2];
+    const int64_t filters = c->got.sizes[0];
+    const double *dy = c->inputs[1].data, *columns = c->columns.data;
+    for (int64_t i = 0; i < images * filters * places * taps; i++) {
+        const int64_t p = i % places, n = i / places % images, t = i / places / images % taps;
+        const int64_t k = i / places / images / taps;
+        ((double *)c->got.data)[k * taps + t] +=
+            dy[(n * filters + k) * places + p] * columns[(t * images + n) * places + p];
+    }
+}
+
 static void multiply(conv_case *c)
 {
+    if (c->is_joined) {
+        multiply_joined(c);
+        return;
+    }
     const bool is_fold = c->op == &gy_ops_row_conv2d_input_gradient;
     const bool is_filter = c->op == &gy_ops_row_conv2d_filter_gradient;
     const int64_t taps = c->sizes[1], places = c->sizes[2];
@@ -140,7 +159,9 @@ GY_TEST(convolutions_are_products_of_columns)
         draw_case(c, ops[n % 3], &random);
         const gy_kernel_call call = call_of(c, &c->got);
         gy_cuda_text *text = gy_alloc("test.text", sizeof(*text));
-        assert_ok(gy_cuda_text_columns(&call, c->sizes, text));
+        c->is_joined =
+            c->op == &gy_ops_row_conv2d_filter_gradient && ops_random_chance(&random, 2);
+        assert_ok(gy_cuda_text_columns(&call, c->is_joined, c->sizes, text));
         assert_null(text->reason);
         c->at = texts_keep(all, text);
         c->columns = new_view(c->sizes, 3);
