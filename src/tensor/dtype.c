@@ -67,6 +67,11 @@ static void set(gy_dtype dtype, void *data, int64_t offset, gy_const_run value)
 double gy_element_get(gy_dtype dtype, const void *data, int64_t offset)
 {
     double value = 0;
+    GY_ASSERT(data != NULL);
+    if (dtype == GY_F64) { /* what references compute in: nothing is converted */
+        memcpy(&value, (const double *)data + offset, sizeof(value));
+        return value;
+    }
     get(dtype, data, offset, (gy_run){&value, GY_F64, 1});
     return value;
 }

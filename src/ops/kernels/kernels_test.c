@@ -125,15 +125,15 @@ static void large_conv(const example *e, double *out)
     for (int64_t at = 0; at < y[0] * y[1] * y[2] * y[3]; at++) {
         int64_t j = at % y[3], i = at / y[3] % y[2], k = at / (y[3] * y[2]) % y[1];
         int64_t n = at / (y[3] * y[2] * y[1]);
-        for (int64_t c = 0; c < w[1]; c++) {
-            for (int64_t f = 0; f < w[2] * w[3]; f++) {
-                int64_t r = i * e->attributes.conv.stride[0] - e->attributes.conv.pad[0];
-                int64_t q = j * e->attributes.conv.stride[1] - e->attributes.conv.pad[1];
-                r += f / w[3];
-                q += f % w[3];
-                if (r < 0 || r >= x[2] || q < 0 || q >= x[3]) {
-                    continue;
-                }
+        for (int64_t f = 0; f < w[2] * w[3]; f++) {
+            int64_t r = i * e->attributes.conv.stride[0] - e->attributes.conv.pad[0];
+            int64_t q = j * e->attributes.conv.stride[1] - e->attributes.conv.pad[1];
+            r += f / w[3];
+            q += f % w[3];
+            if (r < 0 || r >= x[2] || q < 0 || q >= x[3]) {
+                continue;
+            }
+            for (int64_t c = 0; c < w[1]; c++) {
                 int64_t from = ((n * x[1] + c) * x[2] + r) * x[3] + q;
                 int64_t tap = (k * w[1] + c) * w[2] * w[3] + f;
                 if (is_input) {
