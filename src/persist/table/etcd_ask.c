@@ -238,7 +238,10 @@ static gy_status move_on(asking *state)
     }
     const gy_deadline until = gy_env_deadline(table->env, pause);
     if (until.at_ns >= state->question->deadline.at_ns) {
-        return gy_fail(GY_TIMEOUT, "etcd gave no answer in %zu tries, at last %s", state->tries,
+        /* A member that cannot be spoken to is said to be one, although others were slow. */
+        const bool is_broken = state->hard > 0 && state->status == GY_IO;
+        return gy_fail(is_broken ? GY_IO : GY_TIMEOUT,
+                       "etcd gave no answer in %zu tries, at last %s", state->tries,
                        state->words);
     }
     if (pause > 0 && !state->question->is_last && !gy_persist_table_pause(table, until)) {
