@@ -85,7 +85,7 @@ GY_TEST(texts_from_outside_are_made_printable)
     assert_int_equal(gy_printable(out, sizeof(out), "a\0b", 3, "\n"), 6);
     assert_string_equal(out, "a\\x00b");
     /* Of what does not fit the middle goes, in whole characters. */
-    char text[3000];
+    char text[600];
     for (size_t size = 0; size < sizeof(text); size++) {
         text[size] = "\n\x1b\xe2\x82\xac"[size % 5];
         for (size_t room = 16; room < 40; room++) {
