@@ -22,7 +22,8 @@ int gy_cli_device_check(const char *words)
 gy_cli_device gy_cli_device_of(const char *words, const gy_comm *comm)
 {
     return (gy_cli_device){
-        .words = words, .rank = gy_comm_local_rank(comm), .ranks = gy_comm_local_size(comm)};
+        .words = words, .rank = gy_comm_local_rank(comm), .ranks = gy_comm_local_size(comm),
+        .number = gy_comm_rank(comm)};
 }
 
 void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options)
@@ -88,8 +89,8 @@ static bool is_auto(const char *words)
     return said != NULL && strcmp(said, "auto") == 0;
 }
 
-/* A line for each device and share, with its ranks. */
-static void print_used(used *all, int ranks, const char *words)
+/* A line for each device and share, with its ranks, which are numbered from `first`. */
+static void print_used(used *all, int ranks, int first, const char *words)
 {
     bool is_any = false;
     for (int rank = 0; rank < ranks; rank++) {
@@ -97,11 +98,11 @@ static void print_used(used *all, int ranks, const char *words)
             continue;
         }
         is_any = true;
-        printf("device %s: rank %d", all[rank].name, rank);
+        printf("device %s: rank %d", all[rank].name, first + rank);
         for (int other = rank + 1; other < ranks; other++) {
             if (strcmp(all[other].name, all[rank].name) == 0 &&
                 strcmp(all[other].share, all[rank].share) == 0) {
-                printf(", %d", other);
+                printf(", %d", first + other);
                 all[other].name[0] = '\0';
             }
         }
@@ -123,8 +124,10 @@ gy_status gy_cli_device_report(const gy_cli_device *device, gy_model *model, gy_
     all[0] = own;
     const gy_status status =
         ranks > 1 ? gy_allgather(comm, &own, all, sizeof(own), GY_U8) : GY_OK;
-    if (status >= 0 && (comm == NULL || gy_comm_rank(comm) == 0)) {
-        print_used(all, ranks, device->words);
+    if (status >= 0 && comm == NULL) { /* a worker of parameter servers tells of itself */
+        print_used(all, ranks, device->number, device->words);
+    } else if (status >= 0 && gy_comm_rank(comm) == 0) {
+        print_used(all, ranks, 0, device->words);
     }
     return status;
 }

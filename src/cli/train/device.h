@@ -8,6 +8,7 @@
 typedef struct gy_cli_device {
     const char *words; /* of --device; NULL: not given */
     int rank, ranks;   /* of this process, of its host */
+    int number;        /* of this process, of all */
 } gy_cli_device;
 
 /** Returns an exit status, reported: --device is none, auto or numbers. NULL is fine. */
