@@ -93,9 +93,9 @@ GY_TEST(workers_of_parameter_servers_have_one_each)
     expect("t 1 --update ps:k=1 --device none && mv said plain && "
            "t 1 --update ps:k=1 --device 1 && grep -q '^device 1 (Stand-in 1): rank 0' said && "
            "near plain said");
-    expect(
-        "t 2 --update ps:k=1 --device auto && grep -q '^device 0 (Stand-in 0): rank 0;' said && "
-        "grep -q '^device 1 (Stand-in 1): rank 1;' said");
+    expect("t 2 --update ps:k=1 --device auto && grep -q '^device 0 (Stand-in 0): rank 0;' "
+           "said && "
+           "grep -q '^device 1 (Stand-in 1): rank 1;' said");
 }
 
 GY_TEST(a_device_that_one_rank_lacks_is_named_by_all)

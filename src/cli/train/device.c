@@ -21,9 +21,10 @@ int gy_cli_device_check(const char *words)
 
 gy_cli_device gy_cli_device_of(const char *words, const gy_comm *comm)
 {
-    return (gy_cli_device){
-        .words = words, .rank = gy_comm_local_rank(comm), .ranks = gy_comm_local_size(comm),
-        .number = gy_comm_rank(comm)};
+    return (gy_cli_device){.words = words,
+                           .rank = gy_comm_local_rank(comm),
+                           .ranks = gy_comm_local_size(comm),
+                           .number = gy_comm_rank(comm)};
 }
 
 void gy_cli_device_choose(const gy_cli_device *device, gy_train_options *options)
