@@ -120,6 +120,7 @@ GY_TEST(wrong_usage_is_one_line_and_status_two)
         {"plan list --links x", "--links does not apply"},
         {"plan simulate allreduce --algorithm ring --fail 9@1", "rank 9"},
         {"plan simulate allreduce --algorithm ring --retransmit-timeout 1", "--loss"},
+        {"train lenet --data $GYRE_BIN", "'lenet' takes images: expected the folder"},
         {"predict", "MODEL"},
         {"predict --all", "'--all'"},
         {"tune all", "'all'"},

@@ -292,7 +292,7 @@ static gy_status report_stats(const gy_cli_train_job *job)
         gy_cli_device_report_counts(job->model);
     }
     const bool is_trained = job->result.steps > job->result.resumed_step;
-    return job->is_first && is_trained && gy_comm_size(job->comm) > 1
+    return job->is_first && is_trained && job->comm != NULL && gy_comm_size(job->comm) > 1
                ? gy_cli_report_exchanges(job->model,
                                          job->settings->explain ? 0 : EXCHANGES_SHOWN)
                : GY_OK;

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static gy_cli_train_settings settings = {.schedule = "cosine",
                                          .dtype = "f32",
@@ -119,7 +120,10 @@ static const gy_option options[] = {
      PLACE(loss_scale), 1, 1 << 24, NULL},
     {&gy_option_exchange, GY_OPTION_CHOICE, "bf16 halves the bytes; default: f32",
      PLACE(exchange), 0, 0, EXCHANGES},
-    {&gy_option_device, GY_OPTION_WORDS, "default: GYRE_DEVICE", PLACE(device), 0, 0, NULL},
+    {&gy_option_device, GY_OPTION_WORDS,
+     "0,1: one for each rank of a host; auto: all that it has, in turn; default: GYRE_DEVICE, "
+     "else none",
+     PLACE(device), 0, 0, NULL},
     {&gy_option_checkpoints, GY_OPTION_PATH, NULL, PLACE(checkpoints), 0, 0, NULL},
     {&gy_option_checkpoint_every, GY_OPTION_INTEGER, "default: one epoch",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
@@ -138,10 +142,22 @@ static const gy_option options[] = {
     {&gy_option_overlap, GY_OPTION_CHOICE, "default: on", PLACE(overlap), 0, 0, "on|off"},
     {&gy_option_explain, GY_OPTION_FLAG, "how one step is compiled and placed; then train",
      PLACE(explain), 0, 0, NULL},
-    {&gy_option_stats, GY_OPTION_FLAG, "bytes and times of an update's exchanges, peak memory",
-     PLACE(stats), 0, 0, NULL},
+    {&gy_option_stats, GY_OPTION_FLAG,
+     "bytes and times of an update's exchanges, peak memory, what a device did", PLACE(stats),
+     0, 0, NULL},
     {&gy_option_quiet, GY_OPTION_FLAG, NULL, PLACE(quiet), 0, 0, NULL},
 };
+
+/* What --data of the model is; NULL: it needs none. */
+static const char *data_of(const char *name)
+{
+    return strcmp(name, "language") == 0 ? NULL
+           : gy_cli_is_text(name)        ? "a text file"
+           : strcmp(name, "lenet") == 0  ? "the folder of the digits' IDX files"
+           : strcmp(name, "logistic") == 0
+               ? "a libsvm file"
+               : "the folder of the digits' IDX files, or a libsvm file";
+}
 
 /* Each model has its data, and those of text options of their own. */
 static int check_model(const char *name)
@@ -152,10 +168,15 @@ static int check_model(const char *name)
         return gy_cli_report_usage("gyre train: no model '%s': expected one of %s", name,
                                    names);
     }
-    if (settings.data.items[0] == NULL && strcmp(name, "language") != 0) {
-        return gy_cli_report_usage(
-            "gyre train: --data is missing: expected %s",
-            is_text ? "a text file" : "the folder of the digits' IDX files, or a libsvm file");
+    if (settings.data.items[0] == NULL && data_of(name) != NULL) {
+        return gy_cli_report_usage("gyre train: --data is missing: expected %s", data_of(name));
+    }
+    struct stat about;
+    if (strcmp(name, "lenet") == 0 && stat(settings.data.items[0], &about) == 0 &&
+        S_ISREG(about.st_mode)) {
+        return gy_cli_report_usage("gyre train: --data '%s': model 'lenet' takes images: "
+                                   "expected %s",
+                                   settings.data.items[0], data_of(name));
     }
     if (!is_text && settings.data.items[0] != NULL && settings.data.items[1] != NULL) {
         return gy_cli_report_usage("gyre train: --data '%s': model '%s' takes one folder",
@@ -348,7 +369,9 @@ const gy_command gy_command_train = {
         "            files of this machine\n"
         "  softmax, mlp, lenet  classify the digits in --data FOLDER (MNIST's IDX files, "
         "plain\n"
-        "            or .gz), or rows in --data FILE (libsvm, a tenth of them to test)\n"
+        "            or .gz); softmax and mlp also rows in --data FILE (libsvm, a tenth of "
+        "them\n"
+        "            to test)\n"
         "  logistic  logistic regression: rows of two classes in --data FILE (libsvm)\n"
         "  gpt, lstm  learn the next character of the texts in --data FILE; 'gyre generate' "
         "writes\n"
