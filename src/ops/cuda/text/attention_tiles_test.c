@@ -1,8 +1,9 @@
 /*
  * Goal: what a warp multiplies by its lanes' fragments is the product of the matrices, where
- * the PTX ISA says that they lie; and attention by tiles, with its slopes, gives what the plain
- * definition gives in float64, over sizes next to those of tiles, primes and 1, of d and e
- * apart, causal or not, packed or not, in either order of threads.
+ * the PTX ISA says that they lie; lanes of a warp that wait apart are an error; and attention
+ * by tiles, with its slopes, gives what the plain definition gives in float64, over sizes next
+ * to those of tiles, primes and 1, of d and e apart, causal or not, packed or not, in either
+ * order of threads.
  */
 #include "cuda_text_kit.h"
 #include "ops/cuda/text/text_priv.h"
@@ -132,6 +133,84 @@ GY_TEST(fragments_multiply_as_their_matrices_do)
         gy_free(outputs[n].data);
     }
     texts_close(&all);
+}
+
+/* ---- barriers of a warp, for the C compiler ---- */
+
+static const char barrier_text[] =
+    "GY_BLOCK_KERNEL(gy_test_own_turns)\n" /* each warp has its own number of them */
+    "{\n"
+    "    float x = (float)threadIdx.x;\n"
+    "    for (unsigned i = 0; i <= threadIdx.x / 32; i++) {\n"
+    "        x = __shfl_xor_sync(0xffffffff, x, 1);\n"
+    "    }\n"
+    "    __syncthreads();\n"
+    "    g.out0[threadIdx.x] = x;\n"
+    "}\n"
+    "GY_BLOCK_KERNEL(gy_test_apart)\n"
+    "{\n"
+    "    if (threadIdx.x % 32 < 5) {\n"
+    "        __syncwarp();\n"
+    "    } else {\n"
+    "        __syncthreads();\n"
+    "    }\n"
+    "}\n"
+    "GY_BLOCK_KERNEL(gy_test_ended)\n"
+    "{\n"
+    "    if (threadIdx.x != 33) {\n"
+    "        __syncwarp();\n"
+    "    }\n"
+    "}\n";
+
+/* What the kernel returns: 1, threads of a block are at barriers apart. */
+static int run_threads(const texts *all, const char *name, unsigned threads, void *words)
+{
+    int (*run)(const unsigned *, const unsigned *, unsigned, void **) = NULL;
+    const unsigned grid[3] = {1, 1, 1}, block[3] = {threads, 1, 1};
+    char symbol[64];
+    (void)gy_print(symbol, sizeof(symbol), "%s_0", name);
+    void *found = dlsym(all->library, symbol);
+    assert_non_null(found);
+    memcpy(&run, &found, sizeof(run));
+    return run(grid, block, 0, &words);
+}
+
+GY_TEST(lanes_that_wait_apart_are_an_error)
+{
+    if (texts_wants_device()) {
+        standin_leave_out();
+    }
+    static const char *const names[] = {"gy_test_own_turns", "gy_test_apart", "gy_test_ended"};
+    gy_view output = draw_matrix(GY_F32, 1, 96, NULL);
+    const gy_kernel_call call = {
+        .op = &gy_ops_row_matmul, .outputs = &output, .output_count = 1};
+    gy_cuda_text *text = gy_alloc("test.text", sizeof(*text));
+    uint64_t words[GY_CUDA_WORDS_MAX];
+    const uint64_t address = (uint64_t)(uintptr_t)output.data;
+    texts all;
+    texts_open(&all);
+    assert_non_null(text);
+    gy_cuda_writer w = gy_cuda_begin(&call, text);
+    gy_cuda_fields(&w, 0);
+    gy_cuda_print(&w, barrier_text, (const gy_cuda_key[]){{NULL, NULL}});
+    for (size_t n = 0; n < GY_COUNT(names); n++) {
+        gy_cuda_launch_blocks(&w, names[n], 1, 96);
+    }
+    assert_ok(gy_cuda_end(&w));
+    assert_int_equal(texts_keep(&all, text), 0);
+    texts_compile(&all);
+    (void)gy_cuda_text_words(text, NULL, &address, 0, 0, words);
+    for (int order = 0; order < 2; order++) {
+        texts_order(&all, order);
+        assert_int_equal(run_threads(&all, names[0], 96, words), 0);
+        for (int t = 0; t < 96; t++) { /* one, two and three exchanges with the neighbour */
+            assert_int_equal(gy_element_get(GY_F32, output.data, t), t / 32 == 1 ? t : t ^ 1);
+        }
+        assert_int_equal(run_threads(&all, names[1], 96, words), 1);
+        assert_int_equal(run_threads(&all, names[2], 96, words), 1);
+    }
+    texts_close(&all);
+    gy_free(output.data);
 }
 
 /* ---- attention ---- */
