@@ -239,6 +239,7 @@ GY_TEST(rows_that_multiply_give_what_plain_definitions_give)
         example e;
         bool is_taken = false;
         executor->columns_bytes = ops_random_chance(&random, 2) ? 1 : 0;
+        executor->joins_images = ops_random_chance(&random, 3);
         executor->launch_bytes = ops_random_chance(&random, 2) ? 1 : 0;
         executor->may_round = ops_random_chance(&random, 2);
         draw(&e, rows[row], types[type], &random);
@@ -417,6 +418,20 @@ GY_TEST(images_of_large_filters_are_joined)
     assert_true(plan.products[1].adds && plan.products[2].adds);
     assert_int_equal(plan.products[1].k, plan.products[0].k);
     assert_true(plan.workspace_bytes < plan.product_bytes + (72u << 20));
+    gy_cuda_plan_fini(&plan);
+    const int64_t odd[4] = {20, 512, 9, 9}, even[4] = {20, 512, 10, 10},
+                  deep[4] = {64, 512, 3, 3};
+    plan_conv(&gy_ops_row_conv2d, odd, deep, &plan); /* 49 places */
+    assert_int_equal(plan.step_count, 3);
+    assert_int_equal(plan.products[0].n, 20 * 49);
+    gy_cuda_plan_fini(&plan);
+    plan_conv(&gy_ops_row_conv2d_input_gradient, odd, deep, &plan);
+    assert_int_equal(plan.step_count, 3);
+    assert_int_equal(plan.products[0].n, 20 * 49);
+    gy_cuda_plan_fini(&plan);
+    plan_conv(&gy_ops_row_conv2d, even, deep, &plan); /* 64 */
+    assert_int_equal(plan.step_count, 2);
+    assert_int_equal(plan.products[0].n, 64);
     gy_cuda_plan_fini(&plan);
     plan_conv(&gy_ops_row_conv2d_filter_gradient, x, large, &plan); /* a matrix already */
     assert_int_equal(plan.step_count, 1);

@@ -88,8 +88,9 @@ typedef struct gy_cuda_executor {
     gy_cuda_stream *stream;     /* of the queue of kernels */
     gy_cuda_products *products; /* NULL: no cuBLASLt */
     bool may_round;             /* float32 operands of products to TF32 */
-    size_t columns_bytes;       /* gy_cuda_plan_options, as the next */
+    size_t columns_bytes;       /* gy_cuda_plan_options, as the next two */
     size_t launch_bytes;
+    bool joins_images;
     char name[192];
     gy_mutex cache_lock;        /* taken before `lock` */
     gy_cuda_images images;      /* GUARDED(cache_lock) */

@@ -30,7 +30,8 @@ static gy_cuda_plan_options options_of(const gy_cuda_executor *executor)
                                   .product_bytes = (size_t)(is_large ? 32 : 4) << 20,
                                   .may_round = executor->may_round,
                                   .columns_bytes = executor->columns_bytes,
-                                  .launch_bytes = executor->launch_bytes};
+                                  .launch_bytes = executor->launch_bytes,
+                                  .joins_images = executor->joins_images};
 }
 
 /* ---- what graphs ask ---- */

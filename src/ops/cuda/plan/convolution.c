@@ -10,7 +10,8 @@
  * The last one adds piece to piece, image i of each to partial i, in their order, and then the
  * partials: the same bits on every run. That moves a filter's gradient twice for each image.
  * Where results are smaller, images are joined instead: dy to (K, n P Q) and columns to
- * (C R S, n P Q), one product a piece that adds to the one before, and no partials.
+ * (C R S, n P Q), one product a piece that adds to the one before, and no partials. So are
+ * those of the other two whose lines of 16 bits would not be aligned.
  *
  * Images may be their own columns, and nothing moves: where filters are one element large and
  * their places those of the image, and where an image is as large as its filters. The latter,
@@ -38,6 +39,11 @@ typedef struct conv {
 static bool is_input_gradient(const conv *c)
 {
     return c->call->op == &gy_ops_row_conv2d_input_gradient;
+}
+
+static bool is_filter_gradient(const conv *c)
+{
+    return c->call->op == &gy_ops_row_conv2d_filter_gradient;
 }
 
 static bool has_same_sizes(const gy_view *a, const gy_view *b)
@@ -117,7 +123,9 @@ static int add_product(gy_cuda_plan *plan, const conv *c, int64_t images, bool a
 {
     gy_cuda_product_shape shape = c->shape;
     shape.batch = c->is_joined ? 0 : images;
-    shape.k = c->is_joined ? images * c->places : shape.k;
+    if (c->is_joined) {
+        *(is_filter_gradient(c) ? &shape.k : &shape.n) = images * c->places;
+    }
     shape.adds = adds;
     return gy_cuda_plan_product(plan, &shape);
 }
@@ -299,26 +307,38 @@ static gy_status plan_whole(gy_cuda_plan *plan, conv *c)
     return is_forward ? finish(plan, c) : GY_OK;
 }
 
-/* Is less moved where the images of a filter's gradient are joined? Results are read and
- * written once more, and images too where they were their own columns; a gradient of the
- * filters is not read and written for each image. */
+/*
+ * Are images better joined? A gradient of the filters is then not read and written for each of
+ * them, but results are once more, and images too where they were their own columns. Results
+ * of 16 bits whose lines are aligned to less than 8 bytes leave the others the library's
+ * slowest kernels, which run at half the rate at most; joined lines of 8 images are aligned.
+ * Rates: a device computes 300 operations of 16 bits in the time that it moves a byte, and y
+ * takes 8 bytes an element more, dy 4.
+ */
 static bool is_join_cheaper(const conv *c)
 {
-    const double lines = (double)c->channels + (c->is_direct ? (double)c->taps : 0);
-    const double moved = lines * (double)c->places * (double)gy_dtype_bytes(c->y->dtype);
-    const double gradient =
-        (double)c->channels * (double)c->taps * (double)gy_dtype_bytes(c->filters->dtype);
-    return c->images > 1 && moved < gradient;
+    enum { OPERATIONS = 300, FORWARD_BYTES = 8, BACK_BYTES = 4 };
+    if (is_filter_gradient(c)) {
+        const double lines = (double)c->channels + (c->is_direct ? (double)c->taps : 0);
+        const double moved = lines * (double)c->places * (double)gy_dtype_bytes(c->y->dtype);
+        const double gradient =
+            (double)c->channels * (double)c->taps * (double)gy_dtype_bytes(c->filters->dtype);
+        return c->images > 1 && moved < gradient;
+    }
+    const int64_t bytes = is_input_gradient(c) ? BACK_BYTES : FORWARD_BYTES;
+    return gy_dtype_bytes(c->call->inputs[0].dtype) == 2 && c->places % 4 != 0 &&
+           c->images >= IMAGES_MULTIPLE && !c->is_direct && 2 * c->taps >= OPERATIONS * bytes;
 }
 
-/* The results of `images` images, (n, K, P Q), to (K, n, P Q). */
+/* The results of `images` images from (n, K, P Q) to (K, n, P Q), or back. */
 static gy_status add_turn_text(gy_cuda_plan *plan, const conv *c, int64_t images, int *index)
 {
-    const int64_t from[3] = {images, c->channels, c->places};
-    const int64_t to[3] = {c->channels, images, c->places};
+    const bool is_back = !is_input_gradient(c) && !is_filter_gradient(c);
+    const int64_t apart[3] = {images, c->channels, c->places};
+    const int64_t joined[3] = {c->channels, images, c->places};
     const gy_attributes attributes = {.permute = {.dims = {1, 0, 2}}};
-    const gy_view input = gy_view_of(NULL, c->y->dtype, from, 3);
-    gy_view output = gy_view_of(NULL, c->y->dtype, to, 3);
+    const gy_view input = gy_view_of(NULL, c->y->dtype, is_back ? joined : apart, 3);
+    gy_view output = gy_view_of(NULL, c->y->dtype, is_back ? apart : joined, 3);
     const gy_kernel_call call = {.op = &gy_ops_row_transpose,
                                  .attributes = &attributes,
                                  .inputs = &input,
@@ -328,35 +348,64 @@ static gy_status add_turn_text(gy_cuda_plan *plan, const conv *c, int64_t images
     return gy_cuda_text_make(&call, gy_cuda_plan_text(plan, index));
 }
 
-static gy_status plan_joined_gradient(gy_cuda_plan *plan, conv *c)
+/* One piece: images unfold, are multiplied, and their results turn; or the other way. */
+static gy_status add_joined_piece(gy_cuda_plan *plan, const conv *c, const pieces *made,
+                                  int64_t at, const gy_cuda_step *turn_of)
+{
+    const bool is_back = is_input_gradient(c), is_filter = is_filter_gradient(c);
+    const bool is_forward = !is_back && !is_filter;
+    const gy_cuda_place turned = turn_of->out;
+    const gy_cuda_place filters = is_filter ? gy_cuda_plan_output(0) : gy_cuda_plan_input(1, 0);
+    const size_t offset_bytes = (size_t)at * c->y_bytes;
+    const gy_cuda_place results = is_forward
+                                      ? gy_cuda_plan_output(offset_bytes)
+                                      : gy_cuda_plan_input(is_filter ? 1 : 0, offset_bytes);
+    const gy_cuda_step turn = {.index = turn_of->index,
+                               .in = is_forward ? turned : results,
+                               .out = is_forward ? results : turned};
+    const gy_cuda_step product = {.is_product = true,
+                                  .index = product_of(made, c, at),
+                                  .a = is_filter ? turned : filters,
+                                  .b = is_back ? turned : c->columns,
+                                  .c = is_filter ? filters
+                                       : is_back ? c->columns
+                                                 : turned,
+                                  .workspace = c->workspace};
+    if (!is_forward) {
+        GY_TRY(gy_cuda_plan_add(plan, &turn));
+    }
+    if (!is_back) {
+        GY_TRY(add_move(plan, c, made, at));
+    }
+    GY_TRY(gy_cuda_plan_add(plan, &product));
+    if (is_back) {
+        GY_TRY(add_move(plan, c, made, at));
+    }
+    return is_forward ? gy_cuda_plan_add(plan, &turn) : GY_OK;
+}
+
+static gy_status plan_joined(gy_cuda_plan *plan, conv *c)
 {
     const int64_t rest = c->images % c->piece;
+    const bool is_back = is_input_gradient(c), is_filter = is_filter_gradient(c);
+    gy_cuda_step whole = {.out = gy_cuda_plan_take(plan, (size_t)c->piece * c->y_bytes)};
+    gy_cuda_step last = whole;
     pieces made;
-    int turn = 0, last_turn = 0;
-    c->shape.m = c->channels;
-    c->shape.n = c->taps;
-    c->shape.is_b_transposed = true;
-    const gy_cuda_place turned = gy_cuda_plan_take(plan, (size_t)c->piece * c->y_bytes);
-    GY_TRY(make_pieces(plan, c, true, &made));
-    GY_TRY(add_turn_text(plan, c, c->piece, &turn));
+    c->shape.m = is_back ? c->taps : c->channels;
+    c->shape.n = c->taps; /* of the other two the places of a piece */
+    c->shape.k = is_back ? c->channels : c->taps;
+    c->shape.is_a_transposed = is_back;
+    c->shape.is_b_transposed = is_filter;
+    GY_TRY(make_pieces(plan, c, is_filter, &made));
+    GY_TRY(add_turn_text(plan, c, c->piece, &whole.index));
     if (rest > 0) {
-        GY_TRY(add_turn_text(plan, c, rest, &last_turn));
+        GY_TRY(add_turn_text(plan, c, rest, &last.index));
     }
     for (int64_t at = 0; at < c->images; at += c->piece) {
-        const gy_cuda_step move = {.index = at + c->piece <= c->images ? turn : last_turn,
-                                   .in = gy_cuda_plan_input(1, (size_t)at * c->y_bytes),
-                                   .out = turned};
-        const gy_cuda_step product = {.is_product = true,
-                                      .index = product_of(&made, c, at),
-                                      .a = turned,
-                                      .b = c->columns,
-                                      .c = gy_cuda_plan_output(0),
-                                      .workspace = c->workspace};
-        GY_TRY(gy_cuda_plan_add(plan, &move));
-        GY_TRY(add_move(plan, c, &made, at));
-        GY_TRY(gy_cuda_plan_add(plan, &product));
+        GY_TRY(
+            add_joined_piece(plan, c, &made, at, at + c->piece <= c->images ? &whole : &last));
     }
-    return GY_OK;
+    return is_back || is_filter ? GY_OK : finish(plan, c);
 }
 
 gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
@@ -375,11 +424,11 @@ gy_status gy_cuda_plan_conv(gy_cuda_plan *plan, const gy_kernel_call *call,
     if (c.is_whole) {
         return plan_whole(plan, &c);
     }
-    if (is_filter && is_join_cheaper(&c)) {
+    if (is_join_cheaper(&c) || options->joins_images) {
         c.is_joined = true;
         c.is_direct = false;
         choose_piece(&c, options->columns_bytes, INT32_MAX);
-        return plan_joined_gradient(plan, &c);
+        return plan_joined(plan, &c);
     }
     choose_piece(&c, options->columns_bytes, is_filter ? PARTIALS_MAX : INT32_MAX);
     return is_filter                        ? plan_filter_gradient(plan, &c)

@@ -8,7 +8,7 @@
 #include "ops/cuda/plan/shape.h"
 #include "ops/cuda/text/text.h"
 
-enum { GY_CUDA_PLAN_TEXTS_MAX = 4, GY_CUDA_PLAN_PRODUCTS_MAX = 4 };
+enum { GY_CUDA_PLAN_TEXTS_MAX = 5, GY_CUDA_PLAN_PRODUCTS_MAX = 4 };
 
 typedef enum gy_cuda_where {
     GY_CUDA_NOWHERE,
@@ -44,6 +44,7 @@ typedef struct gy_cuda_plan_options {
     size_t product_bytes; /* of the workspace, for a product's own use; 0: 4 MiB */
     size_t columns_bytes; /* that unfolded images take at once, for a few images at least; 0:
                              64 MiB */
+    bool joins_images;    /* of convolutions, whatever it costs */
     size_t launch_bytes;  /* memory traffic that takes as long as a launch; 0: 4 MiB */
 } gy_cuda_plan_options;
 

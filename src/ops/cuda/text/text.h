@@ -74,11 +74,13 @@ void gy_cuda_text_fini(gy_cuda_text *text);
  *
  *     conv2d:                  y_n = f columns_n
  *     conv2d_input_gradient:   columns_n = t(f) dy_n, then this text
- *     conv2d_filter_gradient:  df = sum of dy_n t(columns_n), or, with columns of all images
- *                              joined to (C R S, N P Q) and dy to (K, N P Q): dy t(columns)
+ *     conv2d_filter_gradient:  df = sum of dy_n t(columns_n)
+ *
+ * Or columns of all images are joined, (C R S, N P Q), and with y and dy as (K, N P Q):
+ * y = f columns, columns = t(f) dy, df = dy t(columns).
  *
  * @param call   one of the three rows; images are dense
- * @param is_joined  the columns are; not of those that go back
+ * @param is_joined  the columns are
  * @param sizes  takes those of the columns, whose element type is the images'
  * @param text   of one input and one output: images and columns, or columns and images
  * @return as gy_cuda_text_make

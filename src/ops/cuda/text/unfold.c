@@ -43,7 +43,10 @@ static const char fold_text[] =
     "    const int stride0 = (int)g.stride0, stride1 = (int)g.stride1;\n"
     "    unsigned plane = blockIdx.x;\n"
     "    for (; plane < (unsigned)g.lines; plane += gridDim.x) {\n"
-    "        const $T *from = g.in0 + (long long)plane * g.taps0 * g.taps1 * g.places;\n"
+    "        const unsigned image = plane / (unsigned)g.channels;\n"
+    "        const unsigned channel = plane % (unsigned)g.channels;\n"
+    "        const $T *from = g.in0 + image * g.image_stride +\n"
+    "                         (long long)channel * taps0 * taps1 * g.tap_stride;\n"
     "        $T *to = g.out0 + (long long)plane * elements;\n"
     "        int i = (int)threadIdx.x;\n"
     "        for (; i < elements; i += (int)blockDim.x) {\n"
@@ -57,7 +60,7 @@ static const char fold_text[] =
     "                const int r = y - p * stride0;\n"
     "                for (int q = right; q >= left; q--) {\n"
     "                    const int tap = r * taps1 + x - q * stride1;\n"
-    "                    sum += (double)from[tap * g.places + p * columns + q];\n"
+    "                    sum += (double)from[tap * g.tap_stride + p * columns + q];\n"
     "                }\n"
     "            }\n"
     "            to[i] = ($T)sum;\n"
@@ -89,6 +92,7 @@ static void number_conv(gy_cuda_writer *w, const conv_views *v, const gy_attribu
     const int64_t taps = v->x->sizes[1] * v->filters->sizes[2] * v->filters->sizes[3];
     gy_cuda_number(w, "lines", lines);
     gy_cuda_number(w, "places", places);
+    gy_cuda_number(w, "channels", v->x->sizes[1]);
     gy_cuda_number(w, "taps", taps);
     gy_cuda_number(w, "image_stride", is_joined ? places : taps * places);
     gy_cuda_number(w, "tap_stride", is_joined ? images * places : places);
@@ -140,7 +144,6 @@ gy_status gy_cuda_text_columns(const gy_kernel_call *call, bool is_joined, int64
     const int64_t of_columns[3] = {is_joined ? taps : v.x->sizes[0],
                                    is_joined ? v.x->sizes[0] : taps,
                                    v.y->sizes[2] * v.y->sizes[3]};
-    GY_ASSERT(!is_joined || !is_fold);
     gy_view columns = gy_view_of(NULL, v.x->dtype, of_columns, 3), images = *v.x;
     for (int i = 0; i < 3; i++) {
         sizes[i] = of_columns[i];
