@@ -121,15 +121,20 @@ static int in_of(const model_part *part, int vertex, model_port *ports)
     return count;
 }
 
+/* A part has its edges in the order in which they were made, whatever it was merged from. */
 static void copy_edges(model_part *to, const model_part *from)
 {
     for (int i = 0; i < from->edge_count; i++) {
-        bool is_there = false;
-        for (int j = 0; j < to->edge_count; j++) {
-            is_there = is_there || to->edges[j] == from->edges[i];
+        const int edge = from->edges[i];
+        int at = to->edge_count;
+        while (at > 0 && to->edges[at - 1] > edge) {
+            at--;
         }
-        if (!is_there) {
-            to->edges[to->edge_count++] = from->edges[i];
+        if (at == 0 || to->edges[at - 1] != edge) {
+            memmove(&to->edges[at + 1], &to->edges[at],
+                    (size_t)(to->edge_count - at) * sizeof(to->edges[0]));
+            to->edges[at] = edge;
+            to->edge_count++;
         }
     }
 }
