@@ -259,62 +259,66 @@ static tile_sizes sizes_of(gy_dtype stored, int64_t width, int64_t positions)
     return sizes;
 }
 
-/* What a kernel of slopes sums: dq, or dk, dv or both. */
-typedef struct slope_part {
-    const char *name, *sums_first, *sums_second;
+/* A kernel by tiles: what it sums of dq, or of dk and dv, and how many of its blocks the
+ * registers of a multiprocessor are to hold, of narrow and of wide heads. */
+typedef struct tile_part {
+    const char *name, *sums_first, *sums_second, *blocks, *wide_blocks;
     bool is_of_queries;
-} slope_part;
+} tile_part;
 
-static const slope_part query_part = {"gy_query_tiles", "1", "0", true};
-static const slope_part both_parts = {"gy_key_value_tiles", "1", "1", false};
-static const slope_part key_part = {"gy_key_tiles", "1", "0", false};
-static const slope_part value_part = {"gy_value_tiles", "0", "1", false};
+static const tile_part forward_part = {"gy_attention_tiles", "0", "0", "4", "3", true};
+static const tile_part query_part = {"gy_query_tiles", "1", "0", "3", "2", true};
+static const tile_part both_parts = {"gy_key_value_tiles", "1", "1", "2", NULL, false};
+static const tile_part key_part = {"gy_key_tiles", "1", "0", NULL, "2", false};
+static const tile_part value_part = {"gy_value_tiles", "0", "1", NULL, "3", false};
 
 static void print_tiles(gy_cuda_writer *w, const char *const *pieces, const tile_sizes *sizes,
-                        bool is_packed, const slope_part *part)
+                        bool is_packed, const tile_part *part)
 {
     const gy_dtype stored = w->call->inputs[0].dtype;
     const char *const k = is_packed ? "g.in0" : "g.in1", *v = is_packed ? "g.in0" : "g.in2";
     const char *const dout = is_packed ? "g.in3" : "g.in5";
     const bool is = part->is_of_queries;
-    const gy_cuda_key keys[] = {{"S", gy_cuda_type_name(stored)},
-                                {"H", gy_cuda_tile_name(stored)},
-                                {"load", load_of(stored)},
-                                {"D", sizes->texts[0]},
-                                {"N", sizes->texts[1]},
-                                {"W", sizes->texts[2]},
-                                {"X", sizes->texts[3]},
-                                {"Q", "g.in0"},
-                                {"K", k},
-                                {"V", v},
-                                {"OUT", is_packed ? "g.in1" : "g.in3"},
-                                {"LSE", is_packed ? "g.in2" : "g.in4"},
-                                /* Of slopes: the block's own two, the two in tiles. */
-                                {"name", part->name},
-                                {"first", part->sums_first},
-                                {"second", part->sums_second},
-                                {"is", is ? "1" : "0"},
-                                {"own", is ? "queries" : "keys"},
-                                {"other", is ? "keys" : "queries"},
-                                {"a", is ? "q" : "k"},
-                                {"A", is ? "g.in0" : k},
-                                {"c", is ? "o" : "v"},
-                                {"C", is ? dout : v},
-                                {"p", is ? "k" : "q"},
-                                {"P", is ? k : "g.in0"},
-                                {"r", is ? "v" : "o"},
-                                {"R", is ? v : dout},
-                                {"DOUT", dout},
-                                {"DA", is || is_packed ? "g.out0" : "g.out1"},
-                                {"DC", is || is_packed ? "g.out0" : "g.out2"},
-                                {NULL, NULL}};
+    const gy_cuda_key keys[] = {
+        {"S", gy_cuda_type_name(stored)},
+        {"H", gy_cuda_tile_name(stored)},
+        {"load", load_of(stored)},
+        {"D", sizes->texts[0]},
+        {"N", sizes->texts[1]},
+        {"W", sizes->texts[2]},
+        {"X", sizes->texts[3]},
+        {"Q", "g.in0"},
+        {"K", k},
+        {"V", v},
+        {"OUT", is_packed ? "g.in1" : "g.in3"},
+        {"LSE", is_packed ? "g.in2" : "g.in4"},
+        /* Of slopes: the block's own two, the two in tiles. */
+        {"name", part->name},
+        {"blocks", sizes->columns <= TILE ? part->blocks : part->wide_blocks},
+        {"first", part->sums_first},
+        {"second", part->sums_second},
+        {"is", is ? "1" : "0"},
+        {"own", is ? "queries" : "keys"},
+        {"other", is ? "keys" : "queries"},
+        {"a", is ? "q" : "k"},
+        {"A", is ? "g.in0" : k},
+        {"c", is ? "o" : "v"},
+        {"C", is ? dout : v},
+        {"p", is ? "k" : "q"},
+        {"P", is ? k : "g.in0"},
+        {"r", is ? "v" : "o"},
+        {"R", is ? v : dout},
+        {"DOUT", dout},
+        {"DA", is || is_packed ? "g.out0" : "g.out1"},
+        {"DC", is || is_packed ? "g.out0" : "g.out2"},
+        {NULL, NULL}};
     for (; *pieces != NULL; pieces++) {
         gy_cuda_print(w, *pieces, keys);
     }
 }
 
 static void print_slopes(gy_cuda_writer *w, const tile_sizes *sizes, bool is_packed,
-                         const slope_part *part, int64_t blocks)
+                         const tile_part *part, int64_t blocks)
 {
     print_tiles(w, gy_cuda_attention_slopes_text, sizes, is_packed, part);
     gy_cuda_launch_blocks(w, part->name, blocks, THREADS);
@@ -328,8 +332,8 @@ static void write_tiles(gy_cuda_writer *w, const tile_sizes *sizes, bool is_slop
     const int64_t of_keys = counts[0] * ((counts[2] + TILE - 1) / TILE);
     gy_cuda_print_tiles(w, w->call->inputs[0].dtype);
     if (!is_slope) {
-        print_tiles(w, gy_cuda_attention_text, sizes, is_packed, &query_part);
-        gy_cuda_launch_blocks(w, "gy_attention_tiles", of_queries, THREADS);
+        print_tiles(w, gy_cuda_attention_text, sizes, is_packed, &forward_part);
+        gy_cuda_launch_blocks(w, forward_part.name, of_queries, THREADS);
         return;
     }
     print_slopes(w, sizes, is_packed, &query_part, of_queries);

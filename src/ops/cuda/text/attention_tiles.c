@@ -14,7 +14,7 @@
 #include "ops/cuda/text/text_priv.h"
 
 static const char begin[] =
-    "GY_BLOCK_KERNEL(gy_attention_tiles)\n"
+    "GY_TILE_KERNEL(gy_attention_tiles, $blocks)\n"
     "{\n"
     "    __shared__ __align__(16) $S keys[2][$N * $W], values[2][$N * $W];\n"
     "    __shared__ __align__(16) float exchange[4][$X];\n"
@@ -115,7 +115,7 @@ static const char sums[] =
 const char *const gy_cuda_attention_text[] = {begin, sums, NULL};
 
 static const char slopes_begin[] =
-    "GY_BLOCK_KERNEL($name)\n"
+    "GY_TILE_KERNEL($name, $blocks)\n"
     "{\n"
     "    const int is_of_queries = $is, sums_first = $first, sums_second = $second;\n"
     "    __shared__ __align__(16) $S firsts[2][$N * $W], seconds[2][$N * $W];\n"

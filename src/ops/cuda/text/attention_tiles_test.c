@@ -316,7 +316,7 @@ GY_TEST(attention_by_tiles_gives_what_its_definition_gives)
             ops_example_call(&cases[n].of, cases[n].of.inputs, cases[n].of.got);
         cases[n].at = texts_add(&all, &call);
         assert_int_equal(cases[n].at, n);
-        assert_true(strstr(gy_text_get(&all.of[n]->source), "_tiles)") != NULL);
+        assert_true(strstr(gy_text_get(&all.of[n]->source), "_tiles, ") != NULL);
     }
     texts_compile(&all);
     texts_check(&all);
