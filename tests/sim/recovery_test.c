@@ -179,7 +179,7 @@ GY_TEST(survivors_agree_and_go_on)
         shrinks += told.shrinks;
     }
     printf("soak: %d seeds: %d calls failed, %d times shrunk\n", seeds, failures, shrinks);
-    assert_true(failures > 0 && shrinks > 0);
+    assert_true(failures > 0 && (seeds < 50 || shrinks > 0)); /* few may have none */
 }
 
 GY_TEST(a_seed_tells_one_story)
