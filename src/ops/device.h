@@ -62,6 +62,8 @@ typedef struct gy_device_ops {
                            uint64_t *mark);
     /** Queue a copy within its memory; the two do not overlap. */
     gy_status (*copy_inside)(gy_device *device, void *to, const void *from, size_t size_bytes);
+    /** Optional: queue that each byte becomes this one. What needs it else copies. */
+    gy_status (*fill)(gy_device *device, void *to, uint8_t byte, size_t size_bytes);
     /** Has a copy ended, with all before it that go the same way? GY_AGAIN: not yet. A failure
      * of what was queued (an index outside its range names its node), which stays. */
     gy_status (*poll)(gy_device *device, uint64_t mark);

@@ -81,7 +81,7 @@ static void do_piece(gy_random *random, int piece)
     const size_t to = gy_random_below(random, BLOCKS);
     const size_t from = (to + 1 + gy_random_below(random, BLOCKS - 1)) % BLOCKS;
     uint64_t mark = 0;
-    switch (gy_random_below(random, 7)) {
+    switch (gy_random_below(random, 8)) {
     case 0:
         for (int i = 0; i < COUNT; i++) {
             w.sent[piece][i] = w.wanted[to][i] = (float)gy_random_below(random, 100);
@@ -104,6 +104,10 @@ static void do_piece(gy_random *random, int piece)
         memset(w.wanted[to], 0, BYTES);
         assert_ok(
             w.device->ops->copy_there(w.device, w.blocks[to], w.wanted[to], BYTES, &mark));
+        break;
+    case 4:
+        memset(w.wanted[to], 0x3f, BYTES); /* 0.74707 */
+        assert_ok(w.device->ops->fill(w.device, w.blocks[to], 0x3f, BYTES));
         break;
     default:
         for (int i = 0; i < COUNT; i++) {

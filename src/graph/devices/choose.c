@@ -100,9 +100,19 @@ static size_t bytes_of(const gy_graph *graph, gy_value value)
     return gy_local_bytes(&graph->mesh, gy_graph_type(graph, value));
 }
 
+bool gy_devices_makes_again(const gy_graph *graph, int32_t index)
+{
+    const char *why = "";
+    GY_ASSERT(index >= 0 && index < graph->node_count);
+    return graph->nodes[index].op == &gy_ops_row_fill && gy_devices_can(graph, index, &why);
+}
+
 double gy_devices_copy_seconds(const gy_graph *graph, gy_value value)
 {
     GY_ASSERT(graph->device != NULL && graph->device->rates.copy_bytes_s > 0);
+    if (gy_devices_makes_again(graph, value.node)) {
+        return graph->device->rates.launch_s;
+    }
     return graph->device->rates.copy_s +
            (double)bytes_of(graph, value) / graph->device->rates.copy_bytes_s;
 }

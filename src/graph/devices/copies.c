@@ -1,6 +1,7 @@
 /*
  * The nodes of a device, with copies where values go there or come back: one of each value for
  * all its readers, before the first of them. A view of a copied value is a view of the copy.
+ * One value in all elements is not copied: it is made on the other side as well.
  */
 #include "graph/devices/devices.h"
 
@@ -19,12 +20,12 @@ static bool is_there(const copying *c, gy_value value)
     return c->is_there[value.node];
 }
 
-static gy_value apply(copying *c, const gy_graph_node *from, const gy_op *op, gy_value input,
-                      const char *name, bool lies_there)
+/* The node again, on the other side: a view of `input`, or a fill. */
+static gy_value apply(copying *c, const gy_graph_node *from, gy_value input, bool lies_there)
 {
-    GY_ASSERT(from->output_count == 1);
-    const gy_value made = gy_graph_apply_typed(c->pass.out, op, &from->attributes, &input, 1,
-                                               from->types, 1, name);
+    GY_ASSERT(from->output_count == 1 && from->input_count <= 1);
+    const gy_value made = gy_graph_apply_typed(c->pass.out, from->op, &from->attributes, &input,
+                                               from->input_count, from->types, 1, from->name);
     if (!gy_value_is_none(made)) {
         gy_graph_node *node = &c->pass.out->nodes[made.node];
         node->mark = from->mark;
@@ -44,9 +45,11 @@ static gy_value copied(copying *c, gy_value in)
     }
     if ((maker->op->flags & GY_OP_VIEW) != 0) {
         const gy_value base = copied(c, maker->inputs[0]);
-        *made = gy_value_is_none(base)
-                    ? base
-                    : apply(c, maker, maker->op, base, maker->name, goes_there);
+        *made = gy_value_is_none(base) ? base : apply(c, maker, base, goes_there);
+        return *made;
+    }
+    if (gy_devices_makes_again(c->pass.in, in.node)) {
+        *made = apply(c, maker, GY_NO_VALUE, goes_there);
         return *made;
     }
     char name[160];

@@ -46,8 +46,11 @@ void gy_devices_network_free(gy_devices_network *flow);
 GY_MUST_CHECK gy_status gy_devices_choose(const gy_graph *graph, bool *is_there,
                                           uint64_t *short_bytes);
 
-/** Seconds that a node takes on the device, or on the CPU; of a copy from or to the device
- * either. By the rates of graph->device. */
+/** Is the value of this node made on the other side as well, where that reads it, instead of
+ * copied? One value in all elements, which nothing feeds. */
+bool gy_devices_makes_again(const gy_graph *graph, int32_t index);
+/** Seconds that a node takes on the device, or on the CPU; of a copy from or to the device, or
+ * of what is made again instead, either. By the rates of graph->device. */
 double gy_devices_seconds(const gy_graph *graph, int32_t index, bool is_there);
 double gy_devices_copy_seconds(const gy_graph *graph, gy_value value);
 /** How much of the graph its device runs; what copies is not counted. graph->share has its

@@ -163,6 +163,35 @@ GY_TEST(the_cheapest_choice_is_taken)
     assert_true(mixed >= 5);
 }
 
+/* One value in all elements that both sides read is made on both. */
+GY_TEST(a_fill_is_not_copied)
+{
+    static const int64_t sizes[] = {64, 64};
+    gy_random random = {.key = 1};
+    late_device device;
+    gy_graph *g = kit_graph(), *out = NULL;
+    const gy_node p = gy_graph_parameter(g, "p", GY_F64, sizes, 2, gy_init_zeros());
+    const gy_node twos = gy_graph_fill(g, GY_F64, sizes, 2, 2);
+    late_imagine(&random, &device);
+    device.refuse = 0;
+    device.device.rates.launch_s = device.device.rates.copy_s = 1e-9;
+    gy_graph *graph = compiled(g, &device, (gy_node[]){gy_op_matmul(p, twos), twos});
+    assert_ok(gy_pass_devices(graph, &out));
+    int fills = 0, copies = 0;
+    for (int32_t i = 0; i < out->node_count; i++) {
+        const gy_graph_node *node = &out->nodes[i];
+        fills += node->op == &gy_ops_row_fill;
+        copies += node->op == &gy_ops_row_to_device || node->op == &gy_ops_row_to_host;
+        assert_true(node->op != &gy_ops_row_matmul || node->is_on_device);
+    }
+    assert_int_equal(fills, 2);
+    assert_int_equal(copies, 1); /* the product's, which is fetched */
+    gy_graph_free(out);
+    gy_graph_free(graph);
+    gy_graph_free(g);
+    late_end(&device);
+}
+
 /* ---- memory ---- */
 
 /* A limit is kept while the CPU may take what does not fit. */
@@ -225,8 +254,7 @@ static gy_device_share explained(uint64_t refuse, double copy_s, gy_text *text)
     random_graph_make(&r, 5, false, 6);
     late_imagine(&random, &device);
     device.refuse = refuse;
-    device.device.rates.launch_s = 1e-9;
-    device.device.rates.copy_s = copy_s;
+    device.device.rates.launch_s = device.device.rates.copy_s = copy_s;
     gy_graph *graph = scheduled(&r, &device), *out = NULL;
     assert_ok(gy_pass_devices(graph, &out));
     assert_ok(gy_graph_explain_devices(out, text));

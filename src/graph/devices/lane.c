@@ -306,6 +306,15 @@ void gy_device_lane_drop(gy_device_lane *lane, gy_parameter_slot *slot)
     }
 }
 
+/* Is each byte the first one? Bytes that are not are found out at once, mostly. */
+static bool is_even(const void *data, size_t size_bytes)
+{
+    const uint8_t *bytes = data;
+    GY_ASSERT(size_bytes == 0 || data != NULL);
+    return size_bytes > 0 && memcmp(bytes, bytes + 1, size_bytes - 1) == 0;
+}
+
+/* Zeros, as moments of an optimizer are at first, are made there. */
 gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot)
 {
     uint64_t mark;
@@ -314,8 +323,13 @@ gy_status gy_device_lane_send(gy_device_lane *lane, gy_parameter_slot *slot)
     if (slot->is_same_there) {
         return GY_OK;
     }
-    GY_TRY(lane->device->ops->copy_there(lane->device, slot->there, slot->view.data,
-                                         bytes_of(&slot->view), &mark));
+    const gy_device_ops *ops = lane->device->ops;
+    const size_t size_bytes = bytes_of(&slot->view);
+    GY_TRY(
+        ops->fill != NULL && is_even(slot->view.data, size_bytes)
+            ? ops->fill(lane->device, slot->there, *(const uint8_t *)slot->view.data,
+                        size_bytes)
+            : ops->copy_there(lane->device, slot->there, slot->view.data, size_bytes, &mark));
     slot->is_same_there = true;
     return GY_OK;
 }

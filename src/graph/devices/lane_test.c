@@ -154,6 +154,8 @@ GY_TEST(parameters_come_back_and_go_there)
     assert_ok(gy_session_set_device(session, &device.device));
     assert_ok(gy_session_run(session, NULL, 0, 0, &step, 1, &result));
     assert_int_equal(session->homes[x.index], GY_HOME_DEVICE);
+    assert_int_equal(device.fills, 1); /* zeros are made there, and nothing is fetched */
+    assert_int_equal(device.copies, 0);
     gy_tensor *here = gy_session_parameter(session, "x"); /* brought */
     for (int64_t i = 0; i < 4; i++) {
         assert_true(gy_tensor_get(here, i) == (double)(i + 1));
@@ -161,6 +163,7 @@ GY_TEST(parameters_come_back_and_go_there)
     }
     assert_ok(gy_session_run(session, NULL, 0, 0, &seen, 1, &result)); /* sent again */
     assert_true(gy_tensor_get(result, 3) == 40);
+    assert_int_equal(device.fills, 1);
     gy_tensor_drop(result);
     const uint64_t copies = device.copies;
     assert_ok(gy_session_run(session, NULL, 0, 0, &seen, 1, &result)); /* not sent */

@@ -17,10 +17,11 @@
 enum { LATE_PIECES = 4096, LATE_ITEMS = 65536 };
 
 typedef struct late_item {
-    const gy_kernel *kernel;    /* NULL: the reference, or a copy */
-    const gy_kernel_call *call; /* NULL: a copy */
+    const gy_kernel *kernel;    /* NULL: the reference, or no kernel's */
+    const gy_kernel_call *call; /* NULL: a copy, or a fill */
     void *state, *to;
-    const void *from;
+    const void *from; /* NULL: a fill */
+    uint8_t byte;
     size_t size_bytes;
 } late_item;
 
@@ -40,8 +41,9 @@ typedef struct late_device {
     int piece_count, taken;
     late_item *items; /* (LATE_ITEMS) by their number */
     uint64_t begun, ended;
-    uint64_t launches, copies, kernels; /* made in all; kernels: not released */
-    uint64_t lost_at;                   /* the item with which the device is lost; 0: never */
+    uint64_t launches, copies, fills;
+    uint64_t kernels;      /* not released */
+    uint64_t lost_at;      /* the item with which the device is lost; 0: never */
     uint64_t refuse, seed; /* one operator of so many has no kernel, by the seed; 0: all have */
 } late_device;
 
@@ -132,7 +134,9 @@ static inline gy_status late_run_one(late_device *d)
         return gy_fail(GY_PEER, "device late is lost");
     }
     late_open(d, true);
-    if (item->call == NULL) {
+    if (item->call == NULL && item->from == NULL) {
+        memset(item->to, item->byte, item->size_bytes);
+    } else if (item->call == NULL) {
         memcpy(item->to, item->from, item->size_bytes);
     } else {
         gy_kernel_call call = *item->call;
@@ -160,7 +164,7 @@ static inline gy_status late_queue(gy_device *device, late_item item, uint64_t *
     gy_mutex_lock(&d->lock);
     assert_true(d->begun < LATE_ITEMS);
     d->items[d->begun++] = item;
-    *(item.call != NULL ? &d->launches : &d->copies) += 1;
+    *(item.call != NULL ? &d->launches : item.from != NULL ? &d->copies : &d->fills) += 1;
     *mark = d->begun;
     const uint64_t early = gy_random_below(&d->random, 8) == 0
                                ? d->ended + gy_random_below(&d->random, d->begun - d->ended + 1)
@@ -191,6 +195,13 @@ static inline gy_status late_copy_inside(gy_device *device, void *to, const void
 {
     uint64_t mark;
     return late_copy(device, to, from, size_bytes, &mark);
+}
+
+static inline gy_status late_fill(gy_device *device, void *to, uint8_t byte, size_t size_bytes)
+{
+    uint64_t mark;
+    return late_queue(device, (late_item){.to = to, .byte = byte, .size_bytes = size_bytes},
+                      &mark);
 }
 
 static inline gy_status late_take(gy_device *device, size_t size_bytes, void **address)
@@ -256,6 +267,7 @@ static inline void late_begin(late_device *d, uint64_t seed)
                                       .copy_there = late_copy,
                                       .copy_back = late_copy,
                                       .copy_inside = late_copy_inside,
+                                      .fill = late_fill,
                                       .poll = late_poll,
                                       .finish = late_finish};
     *d = (late_device){.device = {.ops = &ops, .name = "late"}, .random = {.key = seed}};

@@ -321,6 +321,20 @@ static gy_status copy_back(gy_device *device, void *to, const void *from, size_t
     return status;
 }
 
+static gy_status fill(gy_device *device, void *to, uint8_t byte, size_t size_bytes)
+{
+    gy_cuda_executor *executor = gy_cuda_executor_of(device);
+    const gy_cuda_access access = {.address = (uintptr_t)to, .writes = true};
+    GY_ASSERT(to != NULL || size_bytes == 0);
+    gy_mutex_lock(&executor->lock);
+    gy_status status = gy_cuda_order_push(executor, GY_CUDA_KERNELS, &access, 1);
+    status = status == GY_OK ? gy_cuda_fill(executor->device, executor->stream, (uintptr_t)to,
+                                            byte, size_bytes)
+                             : status;
+    gy_mutex_unlock(&executor->lock);
+    return status;
+}
+
 static gy_status copy_inside(gy_device *device, void *to, const void *from, size_t size_bytes)
 {
     gy_cuda_executor *executor = gy_cuda_executor_of(device);
@@ -389,6 +403,7 @@ static const gy_device_ops executor_ops = {.accepts = gy_cuda_kernel_accepts,
                                            .copy_there = copy_there,
                                            .copy_back = copy_back,
                                            .copy_inside = copy_inside,
+                                           .fill = fill,
                                            .poll = poll,
                                            .finish = finish,
                                            .count = count};
