@@ -172,8 +172,8 @@ static int check_model(const char *name)
         return gy_cli_report_usage("gyre train: --data is missing: expected %s", data_of(name));
     }
     struct stat about;
-    if (strcmp(name, "lenet") == 0 && stat(settings.data.items[0], &about) == 0 &&
-        S_ISREG(about.st_mode)) {
+    if (strcmp(name, "lenet") == 0 && settings.data.items[0] != NULL &&
+        stat(settings.data.items[0], &about) == 0 && S_ISREG(about.st_mode)) {
         return gy_cli_report_usage("gyre train: --data '%s': model 'lenet' takes images: "
                                    "expected %s",
                                    settings.data.items[0], data_of(name));
