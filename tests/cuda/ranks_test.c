@@ -18,11 +18,11 @@ enum { MANY = 96 };
  *                     ... on the CPU and on that device: both end alike, by the printed test
  *                     loss and by the losses of the steps, within 1e-4
  *   one RANK SETTING OPTION...
- *                     trains on two ranks of which RANK has the setting; ends within 50 s;
+ *                     trains on two ranks of which RANK has the setting; ends within 90 s;
  *                     `said` has what they say, status how they ended
  */
 static const char words[] =
-    "export GYRE_TEST_CUDA_DEVICES=${GYRE_TEST_CUDA_DEVICES:-2} GYRE_TIMEOUT=20; "
+    "export GYRE_TEST_CUDA_DEVICES=${GYRE_TEST_CUDA_DEVICES:-2} GYRE_TIMEOUT=100; "
     "export GYRE_TEST_CUDA_MULTIPROCESSORS=100 GYRE_CACHE_DIR=$PWD/kernels; "
     "P='train mlp -q -d many --steps 4 -b 96 --optimizer momentum'; "
     "t() { n=$1; shift; rm -rf out; gyre $P -n $n \"$@\" >said 2>&1; }; "
@@ -33,8 +33,8 @@ static const char words[] =
     "on() { n=$1; device=$2; shift 2; t $n --device none \"$@\" && mv said plain && "
     "! grep '^device' plain && t $n --device $device --explain \"$@\" && near plain said && "
     "grep -q '^device .*: [1-9][0-9]* of [0-9]* nodes' said; }; "
-    "one() { rank=$1; export setting=$2; shift 2; rm -rf out; timeout -k 5 50 $GYRE_BIN run -n "
-    "2 "
+    "one() { rank=$1; export setting=$2; shift 2; rm -rf out; "
+    "GYRE_TIMEOUT=20 timeout -k 5 90 $GYRE_BIN run -n 2 "
     "--on-failure continue sh -c '[ $GYRE_RANK = '$rank' ] && export \"$setting\"; "
     "exec $GYRE_BIN \"$@\"' sh $P \"$@\" >said 2>&1; status=$?; }; ";
 
